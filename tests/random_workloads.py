@@ -85,7 +85,7 @@ class Maker:
             "workers": self.random.sample(range(WORKERS), 2),
             "allow_other_workers": True,
         }
-        return {name: each for name, each in all_of_them.items() if self.random.random() < 0.2}
+        return {name: value for name, value in all_of_them.items() if self.random.random() < 0.2}
 
     def result(self) -> Result:
         failed = [self.time() for _ in range(self.random.choice([0, 0, 0, 1, 3]))]

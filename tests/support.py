@@ -176,7 +176,7 @@ class Project:
     @property
     def run_directory(self) -> Path:
         """The directory of the only run."""
-        (directory,) = [path for path in (self.path / ".schedprof").iterdir() if path.is_dir()]
+        (directory,) = (self.path / ".schedprof").glob("2*")
         return directory
 
     def run_record(self) -> Run:

@@ -14,7 +14,7 @@ from pytest_schedprof.clusters.own import PROVEN, SCHEDULER, OwnCluster
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.virtual.conductor import Conductor
-from pytest_schedprof.virtual.patches import conduct, dismiss, move_on, renew_names
+from pytest_schedprof.virtual.patches import conduct, dismiss, move_on
 from pytest_schedprof.virtual.turns import Turns
 
 ROUND_AT_S = 2.5
@@ -84,7 +84,7 @@ class VirtualCluster(OwnCluster):
         """Begin as this round does in any other session, and on any other side."""
         self._rounds += 1
         move_on(self.address, ROUND_AT_S)
-        renew_names(self.address, self._rounds)
+        self._conductor.renew_names(self._rounds)
 
     def open_line(self, timeout_s: float) -> Control:
         """Connect without asking first who listens: only governed clients get an answer."""

@@ -17,27 +17,22 @@ logger = logging.getLogger("distributed.schedprof")  # dask shows what is below 
 def dask_setup(scheduler: Any) -> None:
     """Begin to record as the scheduler starts; dask calls this for `--preload`.
 
-    Dask's options say where and how: `schedprof.record.path` is the file, which has a name of its
-    own by default; with `schedprof.record.anonymous` no name of the users' is kept.
-    With `schedprof.record.rotate`, a size such as 100MB or a time such as 1h, the file is followed
-    by others, which are numbered.
+    Dask's options are `schedprof.record.path`, the file, which has a new name by default;
+    `schedprof.record.anonymous`, which keeps no name of the users; and `schedprof.record.rotate`, a
+    size such as 100MB or a time such as 1h, after which the next of several numbered files begins.
     """
     import dask
 
     default = f"workload-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.schedprof"
     path = Path(dask.config.get("schedprof.record.path", default))
     try:
+        from pytest_schedprof.replay.recorder import WorkloadRecorder
+        from pytest_schedprof.replay.writing import NO_LIMIT, FileWriter, read_limit
+
         anonymous = bool(dask.config.get("schedprof.record.anonymous", False))
         rotate = dask.config.get("schedprof.record.rotate", None)
-        _begin(scheduler, path, anonymous=anonymous, rotate=rotate)
-    except Exception as error:  # never into the scheduler, which must start
+        limit = NO_LIMIT if rotate is None else read_limit(str(rotate))
+        WorkloadRecorder(scheduler, FileWriter(path, limit), anonymous=anonymous).begin()
+        logger.info("schedprof: records the workload into %s", path)
+    except Exception as error:  # the scheduler must start
         logger.warning("schedprof: the workload is not recorded into %s: %s", path, error)
-
-
-def _begin(scheduler: Any, path: Path, *, anonymous: bool, rotate: Any) -> None:
-    from pytest_schedprof.replay.recorder import WorkloadRecorder
-    from pytest_schedprof.replay.writing import NO_LIMIT, FileWriter, read_limit
-
-    limit = NO_LIMIT if rotate is None else read_limit(str(rotate))
-    WorkloadRecorder(scheduler, FileWriter(path, limit), anonymous=anonymous).begin()
-    logger.info("schedprof: records the workload into %s", path)

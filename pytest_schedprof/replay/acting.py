@@ -1,4 +1,4 @@
-"""One client of a replay, which does what a recorded client did."""
+"""One client of a replay, which repeats what a recorded client did."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Play:
         self.workload = workload if only == "*" else _part(workload, only)
         self.speed, self.until = speed, until
         self.where = where
-        """Returns the worker that stands for a recorded one."""
+        """Returns the worker that replaces a recorded one."""
         self.keys: dict[int, Key] = {}
-        """Names of the tasks that were submitted."""
+        """Names of the submitted tasks."""
         self.tasks: dict[int, Task] = {}
         self._homes = {task.number: graph for graph in self.workload.graphs for task in graph.tasks}
         self._sent = {id(graph): asyncio.Event() for graph in self.workload.graphs}
@@ -45,27 +45,27 @@ class Play:
 
     @property
     def now(self) -> float:
-        """Seconds, as the file counts them at this speed."""
+        """Seconds of the file, at this speed."""
         return asyncio.get_running_loop().time() - self._begun
 
     async def until_time(self, time: float) -> None:
-        """Wait until a time of the file at this speed."""
+        """Wait until a time of the file, at this speed."""
         if (left := time - self.now) > 0:
             await asyncio.sleep(left)
 
     async def until_sent(self, graph: Graph) -> None:
-        """Wait until all graphs were submitted whose tasks this one needs."""
-        here = {each.number for each in graph.tasks}
-        needed = needed_from_outside(graph).union(graph.wanted) - here
+        """Wait until all graphs are submitted whose tasks this one needs."""
+        own = {task.number for task in graph.tasks}
+        needed = needed_from_outside(graph).union(graph.wanted) - own
         homes = map(self._homes.get, needed)
         for number in {id(home) for home in homes if home is not None}:
             await self._sent[number].wait()
 
     async def until_used(self, results: Iterable[int], released: float) -> None:
-        """Wait until all graphs were submitted that used results before their release.
+        """Wait until all graphs are submitted that used results before their release.
 
         Graphs and releases follow different results. If these come in another order than in the
-        recording, a release would overtake a graph, and what this needs would run again.
+        recording, a release could overtake a graph, whose dependencies would run again.
         """
         for number in results:
             for graph in self._users.get(number, ()):
@@ -73,19 +73,19 @@ class Play:
                     await self._sent[id(graph)].wait()
 
     async def until_task_sent(self, number: int) -> None:
-        """Wait until the graph of a task was submitted, unless it is left out."""
+        """Wait until the graph of a task is submitted, unless the replay leaves it out."""
         if (home := self._homes.get(number)) is not None and number not in self.keys:
             await self._sent[id(home)].wait()
 
     def note(self, graph: Graph, tasks: Sequence[Task]) -> None:
         """Note that a graph is about to be submitted."""
-        self.keys.update({each.number: each.group.key(each.number) for each in tasks})
-        self.tasks.update({each.number: each for each in tasks})
+        self.keys.update({task.number: task.group.key(task.number) for task in tasks})
+        self.tasks.update({task.number: task for task in tasks})
         self._sent[id(graph)].set()
 
 
 def _users(graphs: Sequence[Graph]) -> dict[int, list[Graph]]:
-    """Return the graphs that use a result of an earlier one."""
+    """Return the graphs that use results of earlier ones, by the number of the result."""
     users: dict[int, list[Graph]] = defaultdict(list)
     for graph in graphs:
         for number in needed_from_outside(graph):
@@ -96,16 +96,16 @@ def _users(graphs: Sequence[Graph]) -> dict[int, list[Graph]]:
 def _part(workload: Workload, only: str) -> Workload:
     """Return a workload with the tasks of some prefixes, and the results of these."""
     is_kept = compile_pattern(only).fullmatch
-    kept = {each.number for each in workload.tasks() if is_kept(each.group.prefix)}
+    kept = {task.number for task in workload.tasks() if is_kept(task.group.prefix)}
     graphs = [
         replace(
-            each,
-            tasks=[task for task in each.tasks if task.number in kept],
-            wanted=[number for number in each.wanted if number in kept],
+            graph,
+            tasks=[task for task in graph.tasks if task.number in kept],
+            wanted=[number for number in graph.wanted if number in kept],
         )
-        for each in workload.graphs
+        for graph in workload.graphs
     ]
-    results = {number: each for number, each in workload.results.items() if number in kept}
+    results = {number: result for number, result in workload.results.items() if number in kept}
     return replace(workload, graphs=graphs, results=results)
 
 
@@ -117,22 +117,22 @@ class ActingClient:
         self.order = Order(script.in_order)
         self.held: dict[int, Future[Any]] = {}
         self._shift = 0.0
-        """How much later than the recorded one it is."""
-        self._counts = bool(script.in_order) or any(each.count for each in script.actions)
-        """Whether anything is done when a result has come, whichever it is."""
+        """How many seconds it is behind the recorded client."""
+        self._counts = bool(script.in_order) or any(action.count for action in script.actions)
+        """Whether an action follows a number of results, whichever these are."""
         self._ends: list[float] = []
-        """When results came."""
+        """The times at which results came."""
         self._awaited: dict[int, asyncio.Event] = {}
-        """What to set when so many results have come."""
+        """Events to set, by the number of results that must have come."""
         self._watching: list[asyncio.Future[None]] = []
 
     async def act(self) -> None:
-        """Do everything at its time, wait for the results that the client got, and release them."""
+        """Act at the right times, wait for the results that the client got, and release them."""
         try:
             await self._act()
             await self._finish()
         finally:
-            self.held.clear()  # the error of something that was cancelled may hold this object
+            self.held.clear()  # the error of a cancelled task may hold this object
 
     async def _act(self) -> None:
         beside: list[asyncio.Future[None]] = []
@@ -149,8 +149,8 @@ class ActingClient:
                     await self._do(action)
             await asyncio.gather(*beside)
         finally:
-            for each in [*beside, *self._watching]:
-                each.cancel()
+            for task in [*beside, *self._watching]:
+                task.cancel()
 
     async def _do(self, action: Action) -> None:
         await self._until(action)
@@ -162,7 +162,7 @@ class ActingClient:
             self._release(release)
 
     async def _until(self, action: Action) -> None:
-        """Wait until it is time, by the client's own clock."""
+        """Wait until the time of an action, by the client's own clock."""
         play, shift = self.play, self._shift
         for number in action.after:
             if (future := await self._future(number)) is not None:
@@ -175,13 +175,13 @@ class ActingClient:
         await play.until_time(action.event.time / play.speed + shift)
 
     async def _until_count(self, count: int) -> float:
-        """Wait until so many results have come; return when that was."""
+        """Wait until a number of results have come; return the time of the last one."""
         if len(self._ends) < count:
             await self._awaited.setdefault(count, asyncio.Event()).wait()
         return self._ends[count - 1]
 
     async def _watch(self, number: int, state: Any) -> None:
-        """Note when a result comes; the state of a future does not keep the future."""
+        """Note when a result comes; unlike the future, its state does not keep the result."""
         await state.wait()
         if state.status == "cancelled":  # released before it came
             return
@@ -191,7 +191,7 @@ class ActingClient:
             awaited.set()
 
     async def _future(self, number: int) -> Future[Any] | None:
-        """Return the future of a task that the client has asked for, or will have."""
+        """Return the future of a task that the client holds, or will hold."""
         await self.order.until(number)
         number = self.order.of(number)
         if number not in self.held:
@@ -199,28 +199,29 @@ class ActingClient:
         return self.held.get(number)
 
     async def _submit(self, graph: Graph) -> None:
-        play, asked_for = self.play, self.order.in_graph(graph)
-        tasks = asked_for.tasks
-        await play.until_sent(asked_for)
+        play, actual = self.play, self.order.in_graph(graph)
+        tasks = actual.tasks
+        await play.until_sent(actual)
         play.note(graph, tasks)
-        ends = asked_for.wanted or _ends(tasks)
-        wanted = [each for each in ends if each in play.keys and each not in self.held]
-        if not wanted:
+        targets = actual.wanted or _ends(tasks)
+        targets = [number for number in targets if number in play.keys and number not in self.held]
+        if not targets:
             return
-        new = {each.number for each in tasks}
-        asked = [*tasks, *(play.tasks[each] for each in wanted if each not in new)]
-        sent = with_earlier(asked, play.tasks, self.held)
+        new = {task.number for task in tasks}
+        earlier = [play.tasks[number] for number in targets if number not in new]
+        sent = with_earlier([*tasks, *earlier], play.tasks, self.held)
         futures = self.client.get(
             graph_of(sent, play.keys, self.held, play.where),
-            [play.keys[each] for each in wanted],
+            [play.keys[number] for number in targets],
             actors=actors_among(sent, play.keys),
             sync=False,
         )
-        self.held.update(zip(wanted, futures, strict=True))
+        self.held.update(zip(targets, futures, strict=True))
         if self._counts:
-            ending = [each for each in wanted if each in play.workload.results]
             self._watching += [
-                asyncio.ensure_future(self._watch(each, self.held[each]._state)) for each in ending
+                asyncio.ensure_future(self._watch(number, self.held[number]._state))
+                for number in targets
+                if number in play.workload.results
             ]
 
     def _release(self, event: Release) -> None:
@@ -228,7 +229,7 @@ class ActingClient:
             self.held.pop(number, None)
 
     async def _finish(self) -> None:
-        """Wait for all that ended in reality."""
+        """Wait for all tasks that ended in reality."""
         results = self.play.workload.results
         for number, future in self.held.items():
             if number in results:
@@ -238,12 +239,12 @@ class ActingClient:
 
 
 async def _ended(future: Future[Any]) -> None:
-    """Wait until a task has ended, well or not, without its result."""
+    """Wait until a task has ended, without its result."""
     state: Any = future._state
     await state.wait()
 
 
 def _ends(tasks: Sequence[Task]) -> list[int]:
-    """Return the tasks that no other one needs."""
-    needed = {each for task in tasks for each in task.dependencies}
+    """Return the tasks that no other task needs."""
+    needed = {number for task in tasks for number in task.dependencies}
     return [task.number for task in tasks if task.number not in needed]

@@ -46,9 +46,9 @@ def begin(anonymous: bool, limit: Limit, dask_scheduler: Any = None) -> str:
 
 
 def take(is_last: bool, dask_scheduler: Any = None) -> tuple[list[bytes], bool]:
-    """Return what was recorded since the last time, and whether the recording goes on.
+    """Return what was recorded since the last call, and whether the recording goes on.
 
-    The first part belongs to the file of the last time, each other one to a file of its own.
+    The first part belongs to the last file of that call, and every other part to a new file.
     """
     recorder = dask_scheduler.extensions.get(NAME)
     if recorder is None or not isinstance(recorder.writer, Outbox):
@@ -68,15 +68,18 @@ def record_workload(
         client: connected to the scheduler, which must have pytest-schedprof installed.
         path: the file.
         anonymous: name prefixes and resources by letters, and do not tell when it was recorded.
-        rotate: a size such as 100MB or a time such as 1h, after which the next file is begun. They
-            have numbers in their names, and the block gets the pattern of these.
+        rotate: a size such as 100MB or a time such as 1h, after which the next file begins. Files
+            have numbers in their names then, and the block gets their pattern.
 
     Raises:
         SettingsError: the file exists or cannot be written.
         ClusterError: the scheduler cannot record.
     """
     path = Path(path)
-    limit = _limit(rotate)
+    try:
+        limit = NO_LIMIT if rotate is None else read_limit(str(rotate))
+    except ValueError as error:
+        raise SettingsError(f"schedprof: rotate: {error}") from None
     try:
         files = RecordingFiles(path, is_numbered=limit != NO_LIMIT)
     except OSError as error:
@@ -89,13 +92,6 @@ def record_workload(
             yield path if limit == NO_LIMIT else numbered(path, "*")
     finally:
         files.close()
-
-
-def _limit(rotate: str | None) -> Limit:
-    try:
-        return NO_LIMIT if rotate is None else read_limit(str(rotate))
-    except ValueError as error:
-        raise SettingsError(f"schedprof: rotate: {error}") from None
 
 
 def _begin(client: Client, anonymous: bool, limit: Limit) -> None:
@@ -111,7 +107,7 @@ def _begin(client: Client, anonymous: bool, limit: Limit) -> None:
 
 
 class Fetching:
-    """Fetches blocks in a thread of its own while a block of code runs."""
+    """Fetches blocks of the recording in a thread while a block of code runs."""
 
     def __init__(self, client: Client, files: RecordingFiles) -> None:
         self._client, self._files = client, files
@@ -120,7 +116,6 @@ class Fetching:
         self._thread = threading.Thread(target=self._run, name="schedprof-record", daemon=True)
 
     def __enter__(self) -> None:
-        """Begin."""
         self._thread.start()
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:

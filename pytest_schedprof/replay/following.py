@@ -1,8 +1,8 @@
-"""When each client did what it did: at its own time, or because a result was ready.
+"""Finds out when clients acted: at their own time, or because a result was ready.
 
-A script submits its next graph when it has the result of the last one. In a replay on a faster or a
-slower scheduler it would do so earlier or later, by as much. So each client has a clock of its own,
-which results set.
+A script submits its next graph when it has the result of the last one. On a faster or slower
+scheduler it would do so earlier or later, by as much. So every client of a replay has a clock of
+its own, which results set.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import asyncio
 import heapq
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from pytest_schedprof.formats.workload import MICRO
 from pytest_schedprof.model.workload import Graph, Release, Workload
 
 CHOICES = 8
-"""How often a client must have taken what came first while others were to come. By accident two
-results are taken in the order in which they come once in two times, so this happens once in 256."""
+"""How often a client must have taken the first result while others were to come. By accident it
+takes the first of two results every second time, so that this happens once in 256."""
 
 TICK_S = 2e-6
 """Times of results are rounded to microseconds."""
@@ -30,9 +31,9 @@ def taken_in_order(
     """Return the results that a client took as they came, by prefix, in that order.
 
     Args:
-        events: what the client did.
+        events: the client's graphs and releases.
         workload: to which these belong.
-        prefixes: those of all tasks.
+        prefixes: of all tasks.
     """
     taking = _Taking(workload, prefixes)
     for event in events:
@@ -42,7 +43,7 @@ def taken_in_order(
 
 
 class _Taking:
-    """What one client has got, and what it has taken of that."""
+    """The results that came to one client, and those that it has taken."""
 
     def __init__(self, workload: Workload, prefixes: Mapping[int, str]) -> None:
         self._workload, self._prefixes = workload, prefixes
@@ -52,19 +53,19 @@ class _Taking:
         self._ends: list[tuple[float, int]] = []
         self._wanted: set[int] = set()
         self._taken: dict[str, dict[int, None]] = defaultdict(dict)
-        """In the order in which they were first used or released."""
+        """Results in the order of their first use or release, by prefix."""
         self._choices: dict[str, int] = defaultdict(int)
         self._named: set[str] = set()
-        """Prefixes of results that were used before they came: the client knew which ones."""
+        """Prefixes of results that the client used before they came: it chose them by name."""
 
     def is_in_order(self, prefix: str) -> bool:
-        """Whether the client took the results of a prefix as they came, and left out none."""
+        """Whether the client took the results of a prefix as they came, without exception."""
         taken = list(self._taken[prefix])
         is_first = taken == self.came[prefix][: len(taken)]
         return is_first and self._choices[prefix] >= CHOICES and prefix not in self._named
 
     def see(self, event: Graph | Release) -> None:
-        """Note what the client takes, and what it wants from now on."""
+        """Note what the client takes, and what it waits for from now on."""
         self.pass_to(event.time)
         if isinstance(event, Release):
             self._release(event)
@@ -97,15 +98,12 @@ class _Taking:
                 self._pending[prefix].discard(number)
 
     def _take(self, numbers: set[int]) -> None:
-        here = [each for each in numbers & self._ranks.keys() if not self._is_taken(each)]
-        taken = sorted(here, key=self._ranks.__getitem__)
-        for number in taken:
+        came = sorted(numbers & self._ranks.keys(), key=self._ranks.__getitem__)
+        new = [number for number in came if number not in self._taken[self._prefixes[number]]]
+        for number in new:
             self._taken[self._prefixes[number]][number] = None
-        for prefix in {self._prefixes[number] for number in taken}:
+        for prefix in {self._prefixes[number] for number in new}:
             self._choices[prefix] += bool(self._pending[prefix])
-
-    def _is_taken(self, number: int) -> bool:
-        return number in self._taken[self._prefixes[number]]
 
     def _want(self, graph: Graph) -> None:
         for number in graph.wanted:
@@ -123,70 +121,67 @@ def needed_from_outside(graph: Graph) -> set[int]:
 
 
 NEAR_S = 0.1
-"""What a client does within this time after a result follows the result, though it waits for others
-still, as a loop over `as_completed` does."""
+"""An action within this time after a result follows the result, even if the client still waits for
+others, as a loop over `as_completed` does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a client did."""
+    """One thing that a client did."""
 
     event: Graph | Release
     after: Collection[int]
-    """Tasks whose results it had then."""
+    """Tasks whose results the client had before."""
     ended: float | None
-    """When the result came that it followed; None if it came at its own time."""
+    """The time of the result that the action followed; None if it came at its own time."""
     is_beside: bool
-    """Whether the client waited for other results too, whose order does not matter."""
+    """Whether the client also waited for other results, whose order does not matter."""
     count: int = 0
-    """How many results the client had had, if it did this because there was one more."""
+    """Number of results that the client had, if it acted because there was one more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What a client did, in the order of time."""
+    """All that a client did, in the order of time."""
 
     actions: Sequence[Action]
-    in_order: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    in_order: Mapping[str, Sequence[int]]
     """Results that it took as they came, by prefix, in that order."""
 
 
 def scripts_of(workload: Workload) -> dict[int, Script]:
-    """Return what each client did."""
-    events: dict[int, list[Graph | Release]] = defaultdict(list)
+    """Return the script of each client, by its number."""
+    by_client: dict[int, list[Graph | Release]] = defaultdict(list)
     together: list[Graph | Release] = [*workload.graphs, *workload.releases]
     # Times of releases are rounded: a graph of the same microsecond may be what is released.
-    for event in sorted(together, key=lambda each: round(each.time * MICRO)):
-        events[event.client].append(event)
-    prefixes = {each.number: each.group.prefix for each in workload.tasks()}
-    return {client: _script(each, workload, prefixes) for client, each in events.items()}
-
-
-def _script(
-    events: Sequence[Graph | Release], workload: Workload, prefixes: Mapping[int, str]
-) -> Script:
-    in_order = taken_in_order(events, workload, prefixes)
-    waiting = _Waiting(workload, {number for each in in_order.values() for number in each})
-    return Script([waiting.action(event) for event in events], in_order)
+    for event in sorted(together, key=lambda event: round(event.time * MICRO)):
+        by_client[event.client].append(event)
+    prefixes = {task.number: task.group.prefix for task in workload.tasks()}
+    scripts = {}
+    for client, events in by_client.items():
+        in_order = taken_in_order(events, workload, prefixes)
+        waiting = _Waiting(workload, {*chain.from_iterable(in_order.values())})
+        scripts[client] = Script([waiting.action(event) for event in events], in_order)
+    return scripts
 
 
 class _Waiting:
-    """The results that a client waits for."""
+    """The results for which a client waits."""
 
     def __init__(self, workload: Workload, in_order: Set[int]) -> None:
         self._workload = workload
         self._in_order = in_order
-        """Those that the client takes as they come."""
+        """Results that the client takes as they come."""
         self._wanted: set[int] = set()
         self._pending: set[int] = set()
-        """Those that have not ended yet, but will."""
+        """Results that will come."""
         self._ends: list[tuple[float, int]] = []
         self._ended: dict[int, float] = {}
-        """Those that ended since the client last waited for all, the last one at the end."""
+        """Results that came since the client last waited for all, in their order."""
         self._count = 0
 
     def action(self, event: Graph | Release) -> Action:
-        """Return what a client did, and note what it wants from now on."""
+        """Return an action of the client, and note what it waits for from now on."""
         self._pass_to(event.time)
         action = self._follow(event)
         if isinstance(event, Release):
@@ -202,12 +197,13 @@ class _Waiting:
     def _follow(self, event: Graph | Release) -> Action:
         had: set[int] = set()
         if isinstance(event, Release):
-            tasks = event.tasks or self._wanted
-            had = {each for each in tasks if each in self._wanted and self._has_ended(each)}
+            results, tasks = self._workload.results, event.tasks or self._wanted
+            had = {n for n in tasks if n in self._wanted and n in results} - self._pending
         if not self._pending and self._ended:
             return Action(event, had | self._ended.keys(), [*self._ended.values()][-1], False)
         if isinstance(event, Graph) and (taken := needed_from_outside(event) & self._in_order):
-            return Action(event, taken, max(map(self._end_of, taken)), True)
+            last = max(self._workload.results[number].time for number in taken)
+            return Action(event, taken, last, True)
         cause = self._cause(event, had)
         if cause is not None:
             return Action(event, had | {cause}, self._ended[cause], True)
@@ -216,18 +212,12 @@ class _Waiting:
             return Action(event, (), last, True, self._count)
         return Action(event, had, None, bool(had))
 
-    def _end_of(self, number: int) -> float:
-        return self._workload.results[number].time
-
-    def _has_ended(self, number: int) -> bool:
-        return number in self._workload.results and number not in self._pending
-
     def _cause(self, event: Graph | Release, had: Collection[int]) -> int | None:
-        """Return the task that had just ended, of those that it is about."""
-        about = had
+        """Return the last result that came shortly before an event, of those that this concerns."""
+        concerned = had
         if isinstance(event, Graph):
-            about = {number for task in event.tasks for number in task.dependencies}
-        near = {each: end for each in about if event.time - (end := self._end(each)) <= NEAR_S}
+            concerned = {number for task in event.tasks for number in task.dependencies}
+        near = {n: end for n in concerned if event.time - (end := self._end(n)) <= NEAR_S}
         return max(near, key=near.__getitem__) if near else None
 
     def _end(self, number: int) -> float:
@@ -251,10 +241,10 @@ class _Waiting:
 
 
 class Order:
-    """The first result that comes stands for the recorded one that came first, and so on."""
+    """Replaces the recorded result that came first by the one that comes first, and so on."""
 
     def __init__(self, recorded: Mapping[str, Sequence[int]]) -> None:
-        """Begin when none has come.
+        """Begin without results.
 
         Args:
             recorded: results that a client took as they came, by prefix, in that order.
@@ -274,34 +264,30 @@ class Order:
                 awaited.set()
 
     async def until(self, recorded: int) -> None:
-        """Wait until it is known what stands for a result, if it was taken as it came."""
+        """Wait until the replacement of a result is known, if it was taken as it came."""
         if recorded in self._taken and recorded not in self._actual:
             await self._awaited.setdefault(recorded, asyncio.Event()).wait()
 
     def of(self, recorded: int) -> int:
-        """Return what stands for a result.
+        """Return the replacement of a result.
 
-        For one that has not come it is the same one. If that has come early, for another one,
-        it is this other one, unless that has come too, and so on.
+        A result that has not come is replaced by itself. If that has come early, as a replacement
+        of another one, it is replaced by this other one, unless this has come too, and so on.
         """
-        if (found := self._actual.get(recorded)) is not None:
-            return found
+        if (actual := self._actual.get(recorded)) is not None:
+            return actual
         while recorded in self._recorded:
             recorded = self._recorded[recorded]
         return recorded
 
     def in_graph(self, graph: Graph) -> Graph:
-        """Return a graph that needs the results that stand for those that it needed."""
+        """Return a graph with the replacements of the results that it needs."""
         if not self._taken:
             return graph
-        here = {each.number for each in graph.tasks}
-        tasks = [
-            replace(task, dependencies=[self._unless(each, here) for each in task.dependencies])
-            for task in graph.tasks
-        ]
-        return replace(
-            graph, tasks=tasks, wanted=[self._unless(each, here) for each in graph.wanted]
-        )
+        own = {task.number for task in graph.tasks}
 
-    def _unless(self, number: int, here: set[int]) -> int:
-        return number if number in here else self.of(number)
+        def actual(numbers: Sequence[int]) -> list[int]:
+            return [number if number in own else self.of(number) for number in numbers]
+
+        tasks = [replace(task, dependencies=actual(task.dependencies)) for task in graph.tasks]
+        return replace(graph, tasks=tasks, wanted=actual(graph.wanted))

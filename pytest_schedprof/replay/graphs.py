@@ -12,11 +12,11 @@ ACTOR = "actor"
 
 
 def _placeholder(*dependencies: Any) -> None:
-    """Stand in for the code of a task, which was not recorded."""
+    """Replace the code of a task, which was not recorded."""
 
 
 def graph_of(
-    tasks: Iterable[Task],
+    tasks: Sequence[Task],
     keys: Mapping[int, Key],
     held: Mapping[int, Any],
     where: Callable[[int], str],
@@ -24,23 +24,31 @@ def graph_of(
     """Return a graph with a layer for each set of annotations.
 
     Args:
-        tasks: what is in it.
+        tasks: the tasks of the graph.
         keys: names of tasks.
-        held: futures of the client, for dependencies that are not in the graph.
-        where: returns the worker that stands for one that tasks are restricted to.
+        held: futures of the client, for dependencies outside of the graph.
+        where: returns the worker that replaces one to which tasks are restricted.
     """
     from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
-    here = {each.number: each for each in tasks}
-    layer_of = {number: _layer_name(each) for number, each in here.items()}
+    layer_of = {
+        task.number: f"replay-{sorted(task.annotations.items())}" if task.annotations else "replay"
+        for task in tasks
+    }
     layers: dict[str, dict[Key, Any]] = {name: {} for name in layer_of.values()}
     needs: dict[str, set[str]] = {name: set() for name in layers}
     annotations: dict[str, dict[str, Any]] = {}
-    for number, task in here.items():
-        name = layer_of[number]
+    for task in tasks:
+        name = layer_of[task.number]
         annotations.setdefault(name, _annotations(task, where))
-        layers[name][keys[number]] = _spec(task, here, keys, held)
-        needs[name] |= {layer_of[each] for each in task.dependencies if each in here} - {name}
+        arguments = [
+            keys[number] if number in layer_of else held[number]
+            for number in task.dependencies
+            if number in layer_of or number in held
+        ]
+        layers[name][keys[task.number]] = (_placeholder, *arguments)
+        inside = {layer_of[number] for number in task.dependencies if number in layer_of}
+        needs[name] |= inside - {name}
     made = {
         name: MaterializedLayer(layer, annotations=annotations[name] or None)
         for name, layer in layers.items()
@@ -48,47 +56,31 @@ def graph_of(
     return HighLevelGraph(made, needs)
 
 
-def _layer_name(task: Task) -> str:
-    return f"replay-{sorted(task.annotations.items())}" if task.annotations else "replay"
-
-
-def _spec(
-    task: Task, here: Mapping[int, Task], keys: Mapping[int, Key], held: Mapping[int, Any]
-) -> tuple[Any, ...]:
-    """Return what dask is to call."""
-    found = [
-        keys[each] if each in here else held[each]
-        for each in task.dependencies
-        if each in here or each in held
-    ]
-    return (_placeholder, *found)
-
-
 def _annotations(task: Task, where: Callable[[int], str]) -> dict[str, Any]:
-    found = {name: each for name, each in task.annotations.items() if name != ACTOR}
-    if "workers" in found:
-        found["workers"] = [where(each) for each in found["workers"]]
-    return found
+    annotations = {name: value for name, value in task.annotations.items() if name != ACTOR}
+    if "workers" in annotations:
+        annotations["workers"] = [where(worker) for worker in annotations["workers"]]
+    return annotations
 
 
 def actors_among(tasks: Iterable[Task], keys: Mapping[int, Key]) -> tuple[Key, ...] | None:
-    """Return the names of the tasks that are actors; None, as clients say it, if none is.
+    """Return the names of the tasks that are actors, or None, which clients want for none.
 
     Clients take several names in a tuple only; a list would be one name.
     """
-    return tuple(keys[each.number] for each in tasks if each.annotations.get(ACTOR)) or None
+    return tuple(keys[task.number] for task in tasks if task.annotations.get(ACTOR)) or None
 
 
 def with_earlier(tasks: Sequence[Task], earlier: Mapping[int, Task], held: Any) -> list[Task]:
     """Return tasks and those of earlier graphs that they need and the client does not hold.
 
-    A client that needs them must have sent them again; the scheduler knows them and does nothing.
+    The recorded client must have sent them again; the scheduler knows them and does nothing.
     """
-    found = {each.number: each for each in tasks}
+    graph = {task.number: task for task in tasks}
     waiting = list(tasks)
     while waiting:
         for number in waiting.pop().dependencies:
-            if number not in found and number not in held and number in earlier:
-                found[number] = earlier[number]
+            if number not in graph and number not in held and number in earlier:
+                graph[number] = earlier[number]
                 waiting.append(earlier[number])
-    return list(found.values())
+    return list(graph.values())

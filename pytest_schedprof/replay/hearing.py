@@ -1,4 +1,4 @@
-"""Handlers of messages that note what they hear of workers and clients, and then do their work."""
+"""Replaces handlers of messages: they note what workers and clients say, and then do their work."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pytest_schedprof.formats.workload import MICRO, differences, numbers
 
 
 class Presence:
-    """Makes a plugin one of the scheduler's while something is under way that it waits for.
+    """Puts a plugin among the scheduler's only while something happens that it must notice.
 
-    A scheduler calls each of its plugins for each transition of each task. For one that does
-    nothing then, that is a hundredth of all that the scheduler does.
+    A scheduler calls all plugins for all transitions. For one that does nothing, these calls are a
+    hundredth of the scheduler's work.
     """
 
     def __init__(self, plugins: dict[str, Any], name: str, plugin: Any) -> None:
@@ -36,8 +36,8 @@ class Presence:
         if not self._under_way:
             self.end()
 
-    def told(self) -> None:
-        """Leave before the end of what is under way: what was waited for has come."""
+    def end_early(self) -> None:
+        """Leave the plugins before the end of what is under way, of which the rest is no news."""
         if self._under_way <= 1:
             self.end()
 
@@ -46,7 +46,7 @@ class Presence:
         self._plugins.pop(self._name, None)
 
     def during(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function, or a coroutine function, during which the plugin is there."""
+        """Wrap a function, or a coroutine function, so that the plugin is there while it runs."""
 
         @functools.wraps(real)
         def call(*args: Any, **keywords: Any) -> Any:
@@ -62,37 +62,37 @@ class Presence:
 
 
 MOST_GROUPS = 50_000
-"""Groups that are known by number at the same time; the oldest are forgotten first."""
+"""Most groups whose numbers are kept; the oldest are forgotten first."""
 
 TOGETHER_S = 0.001
-"""Releases of a client that are nearer than this count as one."""
+"""Releases of a client within this time count as one."""
 
 
 class Rows:
-    """Ends of tasks, releases and workers; they are many and small, so they share blocks."""
+    """Ends of tasks, releases and workers, which share blocks because they are many and small."""
 
     def __init__(self) -> None:
         self.clients = Numbered()
         self.results: list[tuple[int, float, Any, int | None, bool]] = []
-        """Number, time, what was begun and ended when, size, and whether it erred."""
+        """Number, time, start and stop of its parts, size, and whether it erred."""
         self.workers: list[tuple[float, int, bool, int, int, bool]] = []
         self.releases: list[tuple[float, str, int]] = []
-        """Time, client, and a task that it needs no more."""
+        """Time, client, and a task that the client releases."""
         self._joined: list[tuple[float, int, list[int]]] = []
-        """The same with all tasks of one moment, and the client's number."""
+        """Time, number of the client, and all tasks of one moment."""
 
     def release_all(self, time: float, client: str) -> None:
-        """Note that a client has left and needs nothing any more: no task is named."""
+        """Note that a client has left; a release without tasks is one of all."""
         if self.clients.known(client) is not None:
             self.join_releases()
             self._joined.append((time, self.clients.of(client), []))
             self.clients.forget(client)
 
     def join_releases(self) -> None:
-        """Make one of releases that are near to each other, for futures go one by one.
+        """Join releases that are near to each other, because futures are released one by one.
 
-        It has the time of the first. So this is called before each graph, which may need what
-        was released right after it.
+        The joined release has the time of the first. So this must be called before a graph is
+        noted, which may need what is released right after it.
         """
         begun, whose = float("-inf"), None
         ids: list[int] = []
@@ -105,7 +105,7 @@ class Rows:
         self.releases.clear()
 
     def take(self, begun: float) -> list[dict[str, Any]]:
-        """Return the blocks of what there is, in a file that was begun at a time; forget that."""
+        """Return all rows as blocks of a file that was begun at a time, and forget them."""
         self.join_releases()
         blocks: list[dict[str, Any]] = []
         if self.workers:
@@ -114,8 +114,8 @@ class Rows:
             blocks.append(self._results_block(begun))
         if self._joined:
             blocks.append(self._releases_block(begun))
-        for each in (self.workers, self.results, self._joined):
-            each.clear()
+        for rows in (self.workers, self.results, self._joined):
+            rows.clear()
         return blocks
 
     def _results_block(self, begun: float) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class Rows:
             "ids": differences(ids),
             "times": differences([round((time - begun) * MICRO) for time in times]),
             "durations": numbers(_micros(startstops)),
-            "nbytes": numbers([each or 0 for each in nbytes]),
+            "nbytes": numbers([size or 0 for size in nbytes]),
             "errors": bytes(errors),
         }
 
@@ -142,14 +142,14 @@ class Rows:
 
 def _micros(startstops: Iterable[Any]) -> list[int]:
     """Return how long tasks were computed."""
-    found = []
-    for of_task in startstops:
+    durations = []
+    for parts in startstops:
         spent = 0.0
-        for each in of_task or ():
-            if each["action"] == "compute":
-                spent += each["stop"] - each["start"]
-        found.append(round(spent * MICRO))
-    return found
+        for part in parts or ():
+            if part["action"] == "compute":
+                spent += part["stop"] - part["start"]
+        durations.append(round(spent * MICRO))
+    return durations
 
 
 class GraphRows:
@@ -193,7 +193,7 @@ class GraphRows:
             ids: their numbers.
             group: those of their groups.
             annotation: those of their annotations.
-            needed: how many others each one needs, and how far back the numbers of these are.
+            needed: how many others each task needs, and the distances to their numbers.
         """
         degrees, dependencies = needed or ([0] * len(ids), ())
         self._ids += ids
@@ -203,7 +203,6 @@ class GraphRows:
         self._dependencies += dependencies
 
     def block(self) -> dict[str, Any]:
-        """Return the block."""
         return {
             "kind": "graph",
             "time": self.time,
@@ -220,7 +219,7 @@ class GraphRows:
 
 
 class Numbered:
-    """Gives each thing the next number when it is first seen."""
+    """Numbers things in the order of their first use."""
 
     def __init__(self, most: int = 0) -> None:
         self._numbers: dict[Any, int] = {}
@@ -228,21 +227,21 @@ class Numbered:
         self._most = most
 
     def of(self, thing: Any) -> int:
-        """Return its number."""
-        found = self._numbers.get(thing)
-        if found is None:
-            found = self._numbers[thing] = self._next
+        """Return the number of a thing."""
+        number = self._numbers.get(thing)
+        if number is None:
+            number = self._numbers[thing] = self._next
             self._next += 1
             if self._most and len(self._numbers) > self._most:
                 del self._numbers[next(iter(self._numbers))]
-        return found
+        return number
 
     def known(self, thing: Any) -> int | None:
-        """Return its number, if it has one."""
+        """Return the number of a thing if it has one."""
         return self._numbers.get(thing)
 
     def forget(self, thing: Any) -> None:
-        """Forget it, so that its number is not held for ever."""
+        """Forget a thing; it gets another number if it comes again."""
         self._numbers.pop(thing, None)
 
 
@@ -252,15 +251,15 @@ RELEASING, CANCELLING = "client-releases-keys", "cancel-keys"
 FIELDS = frozenset(
     ("key", "run_id", "nbytes", "type", "typename", "metadata", "thread", "startstops")
 )
-"""Fields of a message about a finished task, in all releases that are known."""
+"""Fields of a message about a finished task, in all known releases."""
 
 Handler = Callable[..., Any]
 
 
 class Hearing:
-    """Notes ends of tasks and releases, as rows, while the handlers stand in the tables.
+    """Notes ends of tasks and releases, as rows, while its handlers are in the scheduler's tables.
 
-    What is called for each task does not call functions of Python, and is in no decorator.
+    Handlers that run for all tasks call no functions of Python, and have no decorator.
     """
 
     def __init__(
@@ -283,10 +282,9 @@ class Hearing:
         wrap(handlers, CANCELLING, self._on_cancel, undo)
 
     def _on_finished(self, real: Handler) -> Handler:
-        """Return a handler that names the fields; one that the message lacks is None.
+        """Return a handler with a parameter for each field, None by default.
 
-        One that takes any fields and hands them on copies them twice, which takes three times as
-        many instructions.
+        A handler of any fields copies them twice, which takes three times as many instructions.
         """
         scheduler, number_of, note = self._scheduler, self._numbers.get, self._rows.results.append
         give_up = self._give_up
@@ -330,7 +328,7 @@ class Hearing:
         return finished
 
     def _on_any_finished(self, real: Handler) -> Handler:
-        """Return the same for a release whose messages have other fields."""
+        """Return a handler for a release whose messages have other fields."""
 
         @functools.wraps(real)
         def finished(**message: Any) -> Any:
@@ -391,11 +389,11 @@ class Hearing:
         return cancel
 
     def _with_dependents(self, keys: Collection[Any]) -> list[Any]:
-        """Return tasks that are cancelled with all that need them."""
-        found, waiting = dict.fromkeys(keys), list(keys)
+        """Return cancelled tasks with all that need them."""
+        cancelled, waiting = dict.fromkeys(keys), list(keys)
         while waiting:
             state = self._scheduler.tasks.get(waiting.pop())
-            more = [each.key for each in (state.dependents if state else ())]
-            waiting += [key for key in more if key not in found]
-            found |= dict.fromkeys(more)
-        return list(found)
+            more = [dependent.key for dependent in (state.dependents if state else ())]
+            waiting += [key for key in more if key not in cancelled]
+            cancelled |= dict.fromkeys(more)
+        return list(cancelled)

@@ -37,24 +37,24 @@ MORE = 1000
 
 
 class KnownTasks:
-    """Gives each task the next number when it is first seen.
+    """Numbers tasks in the order in which they are first seen.
 
     A task that was forgotten and comes again under its old key is a new one, so numbers belong to
-    the scheduler's states of tasks. To be told of the end of each would cost a call for each
-    transition. Instead the states are held here, and a few are looked at now and then.
+    the scheduler's states of tasks. To notice that a state is forgotten would cost a call for each
+    transition. Instead this holds the states, and checks some of them now and then.
     """
 
     def __init__(self) -> None:
         self.numbers: dict[int, int] = {}
         """By `id`, which is faster than the hash of a state."""
         self._fresh: list[Any] = []
-        """What the numbers belong to, so that no other state can have the `id` of one."""
+        """The numbered states; while they are held, no other state can have the `id` of one."""
         self._old: list[Any] = []
-        """The same, of those to look at before the others."""
+        """Numbered states to check before these."""
         self._next = self._swept = 0
 
     def of(self, state: Any) -> int | None:
-        """Return the number of a task, if it has one."""
+        """Return the number of a task if it has one."""
         return self.numbers.get(id(state))
 
     def add(self, states: Sequence[Any]) -> range:
@@ -71,22 +71,22 @@ class KnownTasks:
         return self._next
 
     def sweep(self, tasks: Mapping[Any, Any]) -> None:
-        """Let go of tasks that the scheduler forgot: look at two for each that came meanwhile."""
+        """Forget tasks that the scheduler forgot; check two for every task that came meanwhile."""
         most = MORE + 2 * (self._next - self._swept)
         self._swept = self._next
         if not self._old:
             self._old, self._fresh = self._fresh, []
         states, state_of = self._old[-most:], tasks.get
         del self._old[-most:]
-        there = [state_of(each.key) is each for each in states]
-        self._fresh.extend(compress(states, there))
-        for each in compress(states, map(not_, there)):
-            del self.numbers[id(each)]
+        stay = [state_of(state.key) is state for state in states]
+        self._fresh.extend(compress(states, stay))
+        for state in compress(states, map(not_, stay)):
+            del self.numbers[id(state)]
 
     def forget(self) -> None:
-        """Know no task any more."""
-        for each in (self.numbers, self._fresh, self._old):
-            each.clear()
+        """Forget all tasks."""
+        for known in (self.numbers, self._fresh, self._old):
+            known.clear()
 
 
 NO_ANNOTATIONS: dict[str, Any] = {}
@@ -98,10 +98,10 @@ SECRET = 16
 
 
 class Names:
-    """Names that users gave, as the file has them: the same, or letters in their place.
+    """Makes the names in the file of those that users gave: the same names, or letters.
 
-    The letters are the same in all files of a recording. Without its secret, which is in none of
-    them, nobody can try which name gives them.
+    The letters are the same in all files of a recording. The secret is in none of them, and without
+    it nobody can find out which name has which letters.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -109,7 +109,7 @@ class Names:
         """Empty if names are kept."""
 
     def prefix(self, name: str) -> str:
-        """Return a prefix, or letters too if dask would read another prefix from a key."""
+        """Return a prefix, or letters, also if dask would read another prefix from a key."""
         is_kept = not self.secret and key_split(Group(name).key(1)) == name
         return name if is_kept else self._letters(name)
 
@@ -126,28 +126,28 @@ class Names:
 class Groups:
     """Groups of the file by the scheduler's names."""
 
-    def __init__(self, given: Names) -> None:
-        self.given = given
+    def __init__(self, users: Names) -> None:
+        self.users = users
         self.numbers = Numbered(MOST_GROUPS)
         self.names: dict[str, tuple[str, int | None]] = {}
 
     def column(
         self, states: Sequence[Any], number: Callable[[tuple[str, int | None]], int]
     ) -> list[int]:
-        """Return what a function says of each task's group."""
-        found, last, its = [], None, 0
+        """Return the numbers that a function has for the groups of tasks."""
+        column, last, its = [], None, 0
         for state in states:
             if (group := state.group) is not last:
                 last, its = group, number(self.of(group))
-            found.append(its)
-        return found
+            column.append(its)
+        return column
 
     def of(self, group: Any) -> tuple[str, int | None]:
         """Return the prefix and the number of a group of tasks."""
         name = group.name
-        if (found := self.names.get(name)) is not None:
-            return found
-        prefix = self.given.prefix(group.prefix.name)
+        if (known := self.names.get(name)) is not None:
+            return known
+        prefix = self.users.prefix(group.prefix.name)
         number = None if name == group.prefix.name else self.numbers.of(name)
         if len(self.names) > MOST_GROUPS:
             self.names.clear()
@@ -156,21 +156,21 @@ class Groups:
 
 
 def held_by(states: Sequence[Any]) -> list[Any]:
-    """Return those of some tasks, and of those that they need, whose results are there."""
-    needed = [each for state in states for each in state.dependencies if each.who_has]
+    """Return those of the tasks and their dependencies whose results workers hold."""
+    needed = [needed for state in states for needed in state.dependencies if needed.who_has]
     held = [state for state in states if state.who_has]
-    return [*{id(each): each for each in [*held, *needed]}.values()]
+    return [*{id(state): state for state in [*held, *needed]}.values()]
 
 
 def needed_by(
     states: Sequence[Any], ids: Sequence[int], numbers: Mapping[int, int]
 ) -> tuple[list[int], list[int]]:
-    """Return how many tasks each one needs, and how far back the numbers of these are."""
+    """Return how many dependencies tasks have, and the distances to the numbers of these."""
     degrees, distances = [], []
     for number, state in zip(ids, states, strict=True):
         known = state.dependencies
         if known:
-            known = [number - numbers[id(each)] for each in known if id(each) in numbers]
+            known = [number - numbers[id(needed)] for needed in known if id(needed) in numbers]
             distances += known
         degrees.append(len(known))
     return degrees, distances
@@ -192,31 +192,28 @@ def are_plain(states: Sequence[Any]) -> bool:
 
 
 def annotations_of(state: Any, scheduler: Any, workers: Numbered, names: Names) -> dict[str, Any]:
-    """Return what the client wants of a task; workers are numbers, no addresses."""
+    """Return what the client demands for a task; workers are numbers, not addresses."""
     priority, restricted = state.priority, state.worker_restrictions
-    found: dict[str, Any] = {}
+    annotations: dict[str, Any] = {}
     if priority and priority[0]:
-        found["priority"] = -priority[0]
+        annotations["priority"] = -priority[0]
     if state.retries:
-        found["retries"] = state.retries
+        annotations["retries"] = state.retries
     if state.resource_restrictions:
-        found["resources"] = {
+        annotations["resources"] = {
             names.resource(name): amount for name, amount in state.resource_restrictions.items()
         }
-    allowed = {*(restricted or ()), *_on_hosts(scheduler, state.host_restrictions or ())}
+    hosts = scheduler.host_info
+    allowed = {*(restricted or ())}
+    for host in state.host_restrictions or ():
+        allowed |= {*hosts[host]["addresses"]} if host in hosts else set()
     if allowed:
-        found["workers"] = sorted(workers.of(each) for each in allowed)
+        annotations["workers"] = sorted(workers.of(worker) for worker in allowed)
     if state.loose_restrictions:
-        found["allow_other_workers"] = True
+        annotations["allow_other_workers"] = True
     if state.actor:
-        found[ACTOR] = True
-    return found
-
-
-def _on_hosts(scheduler: Any, hosts: Collection[str]) -> set[str]:
-    """Return the workers that are on hosts now."""
-    known = scheduler.host_info
-    return {each for host in hosts if host in known for each in known[host]["addresses"]}
+        annotations[ACTOR] = True
+    return annotations
 
 
 logger = logging.getLogger("distributed.schedprof")  # dask shows what is below `distributed`
@@ -224,13 +221,13 @@ logger = logging.getLogger("distributed.schedprof")  # dask shows what is below 
 NAME = "schedprof-record"
 
 FLUSH_S = 0.5
-"""A killed scheduler loses what happened since the last block."""
+"""Interval of writing; a killed scheduler loses what happened in it."""
 
 INTAKE = "_create_taskstate_from_graph"
-"""The part of `update_graph` that tells plugins of a graph; what it waits for comes before."""
+"""The part of `update_graph` that calls plugins; before it `update_graph` waits for threads."""
 
 RETIRING = "retire-workers"
-"""How the scheduler calls the cause if a worker leaves whose results were moved before."""
+"""Prefix of the scheduler's stimulus when a worker leaves after its results were moved."""
 
 PRIORITY = attrgetter("priority")
 
@@ -239,7 +236,7 @@ STEADY = 0.01
 
 
 def guarded(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let no error reach the scheduler: the recorder takes itself out and says so once."""
+    """Let no error reach the scheduler: the recorder removes itself, and logs that once."""
 
     @functools.wraps(method)
     def call(self: WorkloadRecorder, *args: Any, **keywords: Any) -> None:
@@ -253,33 +250,33 @@ def guarded(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class WorkloadRecorder(SchedulerPlugin):
-    """Notes graphs as they arrive, ends of tasks, releases, and workers that come and go.
+    """Notes graphs, ends of tasks, releases, and workers that come and go.
 
-    Keys are replaced by numbers. Names of prefixes and resources are kept, or replaced by letters.
-    No code, no value and no annotation of the users' own is recorded.
+    It replaces keys by numbers, and names of prefixes and resources by letters if they are to be
+    anonymous. It records no code, no values and no annotations of the users' own.
     """
 
     name = NAME
 
-    # What is not waited for does nothing. A function of C that takes any arguments does nothing in
-    # a tenth of the time.
+    # Transitions are no news. A function of C that takes any arguments does nothing in a tenth of
+    # the time of one of Python.
     transition: Any = "".format
 
     def __init__(self, scheduler: Any, writer: Writer, *, anonymous: bool = False) -> None:
         self.scheduler, self.writer = scheduler, writer
         self.is_over = False
         self.begun = self.first_begun = time()
-        """When this file was begun, and when the first one was."""
+        """The times at which this file and the first one were begun."""
         self.recording = secrets.token_hex(16)
         self.rows = Rows()
         self.known = KnownTasks()
         self.oldest = 0
-        """Number of the first task that is in this file."""
+        """Number of the first task of this file."""
         self.noted: set[int] = set()
-        """Older tasks that are in this file too."""
+        """Older tasks that this file has too."""
         self.workers = Numbered()
         self.staying: set[str] = set()
-        """Workers that have joined, as the file says."""
+        """Workers that have joined according to the file."""
         self.names = Names(secrets.token_bytes(SECRET) if anonymous else b"")
         self.groups = Groups(self.names)
         self.bandwidth = float(parse_bytes(dask.config.get("distributed.scheduler.bandwidth")))
@@ -316,7 +313,7 @@ class WorkloadRecorder(SchedulerPlugin):
         wrap(scheduler, "handle_worker", self._on_worker, undo)
 
     def _begin_file(self) -> None:
-        """Write what each file begins with, so that it can be read without the others."""
+        """Write the head of a file, with which it can be read without the others."""
         self.begun = time()
         now = datetime.now(UTC).replace(microsecond=0).isoformat()
         head = {
@@ -360,7 +357,7 @@ class WorkloadRecorder(SchedulerPlugin):
 
     @guarded
     def flush(self) -> None:
-        """Hand over what was seen since the last time, and begin the next file if it is time."""
+        """Write what happened since the last time, and begin the next file if it is time."""
         self.writer.check()
         self._write_rows()
         self.known.sweep(self.scheduler.tasks)
@@ -397,7 +394,7 @@ class WorkloadRecorder(SchedulerPlugin):
         tasks: Collection[Any],
         **more: Any,
     ) -> None:
-        """Note the tasks that are new, and what the client wants."""
+        """Note the new tasks, and the results that the client wants."""
         self.rows.join_releases()
         numbers, states = self.known.numbers, scheduler.tasks
         new = [state for state in map(states.__getitem__, tasks) if id(state) not in numbers]
@@ -405,53 +402,51 @@ class WorkloadRecorder(SchedulerPlugin):
         new.sort(key=PRIORITY)
         rows = GraphRows(time() - self.begun, self.rows.clients.of(client))
         if self._note_held(rows, new):
-            new = [each for each in new if id(each) not in numbers]
+            new = [state for state in new if id(state) not in numbers]
         self._add_tasks(rows, new)
         rows.wanted = sorted([numbers[id(states[key])] for key in keys if key in states])
         self.writer.write(rows.block())
-        self.presence.told()  # the transitions of its tasks follow
+        self.presence.end_early()  # only the transitions of its tasks follow
 
     def _add_tasks(self, rows: GraphRows, new: Sequence[Any]) -> None:
         ids = self.known.add(new)
         if are_plain(new):
             annotation = [rows.annotations(NO_ANNOTATIONS)] * len(new) if new else []
         else:
-            found = (annotations_of(each, self.scheduler, self.workers, self.names) for each in new)
-            annotation = [*map(rows.annotations, found)]
+            annotation = [
+                rows.annotations(annotations_of(state, self.scheduler, self.workers, self.names))
+                for state in new
+            ]
         needed = needed_by(new, ids, self.known.numbers)
         rows.add(ids, self.groups.column(new, rows.group), annotation, needed)
 
     def _note_held(self, rows: GraphRows, new: Sequence[Any]) -> bool:
-        """Note results that were there before the file; return whether any has a number now."""
+        """Note results that are older than the file; return whether any of them is a new task."""
         before = self.known.next
-        for each in held_by(new):
-            self._hold(rows, each)
+        for state in held_by(new):
+            number = self.known.of(state)
+            if number is None:
+                (number,) = self.known.add([state])
+            elif number >= self.oldest:
+                continue
+            if number not in self.noted:
+                self.noted.add(number)
+                group = rows.group(self.groups.of(state.group))
+                rows.add([number], [group], [rows.annotations(NO_ANNOTATIONS)])
+                self.rows.results.append((number, time(), (), state.nbytes, False))
         return self.known.next > before
-
-    def _hold(self, rows: GraphRows, state: Any) -> None:
-        """Note a task as one that has ended, if it has, and is not in the file."""
-        number = self.known.of(state)
-        if not state.who_has or (number is not None and number >= self.oldest):
-            return
-        if number is None:
-            (number,) = self.known.add([state])
-        if number not in self.noted:
-            self.noted.add(number)
-            group = rows.group(self.groups.of(state.group))
-            rows.add([number], [group], [rows.annotations(NO_ANNOTATIONS)])
-            self.rows.results.append((number, time(), (), state.nbytes, False))
 
     # Clients and workers.
 
     @guarded
     def remove_client(self, scheduler: Any, client: str) -> None:
-        """Note that a client wants nothing any more: no task is named."""
+        """Note that a client has left."""
         self.rows.release_all(time(), client)
 
     def _on_worker(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a method that is called when a worker has joined, and lasts as long as it stays.
+        """Wrap the method that handles a worker's messages from its first to its last one.
 
-        So it is no coroutine, during which the recorder would have to be a plugin.
+        The wrapper is not a coroutine, because the recorder would be a plugin while it runs.
         """
 
         @functools.wraps(real)
@@ -463,14 +458,14 @@ class WorkloadRecorder(SchedulerPlugin):
 
     @guarded
     def _note_joined(self, comm: Any, worker: str) -> None:
-        if worker not in self.staying:  # else the file was begun while it joined
+        if worker not in self.staying:  # otherwise the file was begun while it joined
             self._note_worker(worker, has_joined=True)
 
     @guarded
     def remove_worker(
         self, scheduler: Any, worker: str, *, stimulus_id: str = "", **more: Any
     ) -> None:
-        """Note that a worker left; the scheduler knows it no more."""
+        """Note that a worker has left."""
         self._note_worker(worker, has_joined=False, is_retired=stimulus_id.startswith(RETIRING))
         self.workers.forget(worker)
         self.staying.discard(worker)

@@ -1,4 +1,4 @@
-"""Asks a cluster for the work that was recorded on another one."""
+"""Repeats on a cluster the work that was recorded on another one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POLL_S = 0.01
 def present(dask_scheduler: Any = None) -> list[tuple[str, str, int]]:
     """Return the address, the name and the threads of each worker; runs on the scheduler."""
     workers = dask_scheduler.workers.values()
-    return [(each.address, str(each.name), each.nthreads) for each in workers]
+    return [(worker.address, str(worker.name), worker.nthreads) for worker in workers]
 
 
 def arrive_in_virtual_time(arriving: Sequence[tuple[str, int]], dask_scheduler: Any = None) -> bool:
@@ -47,7 +47,7 @@ def leave_in_virtual_time(name: str, dask_scheduler: Any = None) -> bool:
 
 
 async def arrive(arriving: Sequence[tuple[str, int]], dask_worker: Any = None) -> bool:
-    """Let hollow workers join beside this one; return whether it is one."""
+    """Let hollow workers join the process of this one; return whether this is one."""
     invite = getattr(getattr(dask_worker, "server", None), "invite", None)
     if invite is None:
         return False
@@ -56,7 +56,7 @@ async def arrive(arriving: Sequence[tuple[str, int]], dask_worker: Any = None) -
 
 
 def leave(dask_worker: Any = None) -> bool:
-    """Let this worker leave after its answer, if it is a hollow one; return whether it is."""
+    """Let this worker leave after its answer if it is hollow; return whether it is."""
     end = getattr(dask_worker, "_leave", None)
     if end is not None:
         asyncio.get_running_loop().call_soon(end, "left in the replay")
@@ -64,32 +64,32 @@ def leave(dask_worker: Any = None) -> bool:
 
 
 class Stage:
-    """The workers that stand for the recorded ones."""
+    """The workers that replace the recorded ones."""
 
     def __init__(self, client: Client, workforce: Workforce) -> None:
         self._client, self._workforce = client, workforce
         self.names: dict[int, str] = {}
-        """The cluster's workers by the numbers of those that they stand for."""
+        """The cluster's workers by the numbers of those that they replace."""
         self._first: dict[str, int] = {}
         """Threads of the workers that were there before the replay, by name."""
         self._addresses: dict[str, str] = {}
-        """Their addresses."""
+        """Addresses of these workers, by name."""
         self._next = 0
         self._can_change = True
 
     async def look(self) -> None:
-        """Let the workers that are there stand for those that were there first."""
-        found = sorted(await self._present(), key=lambda each: _in_order(each[1]))
-        self._first = {name: threads for _, name, threads in found}
-        self._addresses = {name: address for address, name, _ in found}
-        numbers = (each.worker for each in self._workforce.first)
+        """Let the cluster's workers replace those that were recorded first."""
+        workers = sorted(await self._present(), key=lambda worker: _in_order(worker[1]))
+        self._first = {name: threads for _, name, threads in workers}
+        self._addresses = {name: address for address, name, _ in workers}
+        numbers = (event.worker for event in self._workforce.first)
         self.names.update(zip(numbers, self._first, strict=False))
-        self._next = 1 + max((int(each) for each in self._first if each.isdigit()), default=-1)
+        self._next = 1 + max((int(name) for name in self._first if name.isdigit()), default=-1)
 
     def where(self, worker: int) -> str:
-        """Return the address or name of the worker that stands for a recorded one.
+        """Return the address or name of the worker that replaces a recorded one.
 
-        It is another one if the cluster has too few.
+        If the cluster has too few workers, it is the replacement of another one.
         """
         name, addresses = self.names.get(worker), list(self._addresses.values())
         if name is not None:
@@ -108,12 +108,12 @@ class Stage:
 
     async def _change(self, events: Sequence[WorkerEvent]) -> None:
         if events[0].has_joined:
-            await self._arrive([(self._new_name(each.worker), each.threads) for each in events])
+            await self._arrive([(self._new_name(event.worker), event.threads) for event in events])
             return
-        for each in events:
-            name = self.names.pop(each.worker, None)
+        for event in events:
+            name = self.names.pop(event.worker, None)
             if name is not None:
-                await self._leave(name, is_retired=each.is_retired)
+                await self._leave(name, is_retired=event.is_retired)
 
     def _new_name(self, worker: int) -> str:
         name = self.names[worker] = str(self._next)
@@ -134,8 +134,8 @@ class Stage:
         if is_retired:
             _later(client.retire_workers(names=[name], close_workers=True))
         elif not await client.run_on_scheduler(leave_in_virtual_time, name):
-            there = [address for address, each, _ in await self._present() if each == name]
-            answers = await client.run(leave, workers=there) if there else {}
+            addresses = [address for address, own, _ in await self._present() if own == name]
+            answers = await client.run(leave, workers=addresses) if addresses else {}
             self._say_if_not(any(answers.values()))
 
     def _say_if_not(self, has_changed: bool) -> None:
@@ -147,14 +147,14 @@ class Stage:
             )
 
     async def restore(self) -> None:
-        """Leave the cluster with the workers that it had: another round may follow."""
+        """Give the cluster the workers that it had, for another round."""
         if not (self._workforce.later and self._can_change):
             return
         client: Any = self._client
-        there = await self._names()
-        if missing := [each for each in self._first.items() if each[0] not in there]:
+        names = await self._names()
+        if missing := [worker for worker in self._first.items() if worker[0] not in names]:
             await self._arrive(missing)
-        if others := sorted(there - self._first.keys()):
+        if others := sorted(names - self._first.keys()):
             await client.retire_workers(names=others, close_workers=True)
         while self._can_change and await self._names() != self._first.keys():
             await asyncio.sleep(POLL_S)
@@ -164,39 +164,39 @@ class Stage:
 
     async def _present(self) -> list[tuple[str, str, int]]:
         client: Any = self._client
-        found: list[tuple[str, str, int]] = await client.run_on_scheduler(present)
-        return found
+        workers: list[tuple[str, str, int]] = await client.run_on_scheduler(present)
+        return workers
 
 
 _RUNNING: set[asyncio.Future[Any]] = set()
 
 
 def _later(awaitable: Awaitable[Any]) -> None:
-    """Let something run beside; a task that nobody holds may be collected before its end."""
+    """Let something run, and hold its task: another one may be collected before its end."""
     task = asyncio.ensure_future(awaitable)
     _RUNNING.add(task)
     task.add_done_callback(_RUNNING.discard)
 
 
 TOGETHER_S = 0.01
-"""Workers that join within this time join together, as those of one job."""
+"""Workers that join within this time join together, like those of one job."""
 
 
 def _together(events: Sequence[WorkerEvent]) -> list[list[WorkerEvent]]:
     """Return events in groups of the same kind and about the same time."""
     groups: list[list[WorkerEvent]] = []
-    for each in events:
+    for event in events:
         first = groups[-1][0] if groups else None
-        near = first is not None and each.time - first.time <= TOGETHER_S
-        if first is not None and near and first.has_joined == each.has_joined:
-            groups[-1].append(each)
+        near = first is not None and event.time - first.time <= TOGETHER_S
+        if first is not None and near and first.has_joined == event.has_joined:
+            groups[-1].append(event)
         else:
-            groups.append([each])
+            groups.append([event])
     return groups
 
 
 def _in_order(name: str) -> tuple[bool, int, str]:
-    """Return what orders names: numbers by their size, before other names."""
+    """Return the key of a name in sorting: numbers by their size, before other names."""
     return not name.isdigit(), int(name) if name.isdigit() else 0, name
 
 
@@ -208,13 +208,13 @@ def replay(
     until: float | None = None,
     only: str = "*",
 ) -> int:
-    """Do what the recorded clients did, and wait for what they waited for.
+    """Repeat what the recorded clients did, and wait for the results for which they waited.
 
     Durations and sizes are those of the cluster: simulated and virtual ones take them from the
-    file if their option `workload` names it. There workers join and leave as they did, too.
+    file if their option `workload` names it. There workers also join and leave as they did.
 
     Args:
-        client: does what the first of the recorded clients did; others are made.
+        client: repeats what the first of the recorded clients did; others are made.
         path: file of `schedprof record`, or a pattern for the files of one recording; by default
             the workload that the test's marker names.
         speed: how much faster than in reality graphs arrive.
@@ -255,20 +255,22 @@ async def _act_all(client: Client, play: Play, scripts: dict[int, Script]) -> No
     """Let each client act; if one fails, the others end too."""
     acting = [
         asyncio.ensure_future(
-            ActingClient(play, client, each).act() if first else _as_another(client, play, each)
+            _as_another(client, play, script)
+            if number
+            else ActingClient(play, client, script).act()
         )
-        for first, each in zip([True] + [False] * len(scripts), scripts.values(), strict=False)
+        for number, script in enumerate(scripts.values())
     ]
     try:
         await asyncio.gather(*acting)
     finally:
-        for each in acting:
-            each.cancel()
+        for task in acting:
+            task.cancel()
         await asyncio.gather(*acting, return_exceptions=True)
 
 
 async def _as_another(client: Client, play: Play, script: Script) -> None:
-    """Act as a client of its own, which connects and leaves as the recorded one did."""
+    """Act as another client, which connects and leaves as the recorded one did."""
     from distributed import Client
     from distributed.versions import VersionMismatchWarning
 
@@ -276,7 +278,7 @@ async def _as_another(client: Client, play: Play, script: Script) -> None:
     if script.actions[0].event.time > play.until:
         return
     scheduler: Any = client.scheduler
-    with warnings.catch_warnings():  # of these the first client has warned
+    with warnings.catch_warnings():  # the first client has warned
         warnings.simplefilter("ignore", VersionMismatchWarning)
         another: Any = await Client(
             scheduler.address, security=client.security, asynchronous=True, set_as_default=False

@@ -1,4 +1,4 @@
-"""Packs blocks in a thread of its own, so that the scheduler waits neither for zlib nor a disk."""
+"""Packs blocks in a thread, so that the scheduler waits neither for zlib nor for a disk."""
 
 from __future__ import annotations
 
@@ -42,36 +42,10 @@ def read_limit(text: str) -> Limit:
     return Limit(nbytes=value) if is_size else Limit(seconds=value)
 
 
-class Filling:
-    """How full the file is that is being written."""
-
-    def __init__(self, limit: Limit) -> None:
-        self._limit = limit
-        self.begin()
-
-    def begin(self) -> None:
-        """Begin with an empty file."""
-        self._begun, self._size, self._has_turned = time.monotonic(), 0, False
-
-    def add(self, nbytes: int) -> None:
-        """Count bytes that were written."""
-        self._size += nbytes
-
-    def turn(self) -> None:
-        """Note that the next file is on its way."""
-        self._has_turned = True
-
-    def is_full(self) -> bool:
-        """Whether the file has its size or its age, and the next one is not on its way."""
-        age = time.monotonic() - self._begun
-        is_full = self._size >= self._limit.nbytes or age >= self._limit.seconds
-        return is_full and not self._has_turned
-
-
 class RecordingFiles:
-    """A file that grows by whole blocks; what was written is there if the process is killed.
+    """A file that grows by whole blocks, which stay if the process is killed.
 
-    If it is to be followed by others, they have numbers in their names.
+    Files that follow one another have numbers in their names.
     """
 
     def __init__(self, path: Path, *, is_numbered: bool) -> None:
@@ -86,7 +60,7 @@ class RecordingFiles:
 
     @property
     def name(self) -> Path:
-        """The name of the file that is being written."""
+        """The name of the current file."""
         return numbered(self._path, self._number) if self._number else self._path
 
     def _open(self) -> None:
@@ -105,7 +79,7 @@ class RecordingFiles:
         self._open()
 
     def write(self, content: bytes) -> None:
-        """Write all of it; if it does not fit, nothing stays."""
+        """Write all of it, or nothing if it does not fit."""
         begun = self._file.tell()
         try:
             left = memoryview(content)
@@ -128,9 +102,9 @@ def numbered(path: Path, number: int | str) -> Path:
 
 def last_number(path: Path) -> int:
     """Return the highest number of files of that name, so that none is overwritten."""
-    found = (each.stem.rpartition("-")[2] for each in path.parent.glob(f"*{path.suffix}")
-             if each.stem.rpartition("-")[0] == path.stem)  # fmt: skip
-    return max((int(each) for each in found if each.isdigit()), default=0)
+    stems = (file.stem.rpartition("-") for file in path.parent.glob(f"*{path.suffix}"))
+    ends = (end for name, _, end in stems if name == path.stem and end.isdigit())
+    return max(map(int, ends), default=0)
 
 
 ENDING_S = 10.0
@@ -150,7 +124,9 @@ class Writer:
     """Takes blocks, and keeps them in some place."""
 
     def __init__(self, limit: Limit = NO_LIMIT) -> None:
-        self._filling = Filling(limit)
+        self._limit = limit
+        self._begun, self._size, self._has_turned = time.monotonic(), 0, False
+        """When the current file was begun, its size, and whether another one is under way."""
         self.problem: OSError | None = None
         self._taken = self._kept = 0
         self._waiting: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
@@ -162,7 +138,7 @@ class Writer:
         raise NotImplementedError
 
     def write(self, block: dict[str, Any]) -> None:
-        """Take a block; it is kept soon.
+        """Take a block, to keep it soon.
 
         Raises:
             OSError: an earlier one could not be kept.
@@ -174,39 +150,41 @@ class Writer:
         self._waiting.put(block)
 
     def check(self) -> None:
-        """Raise what went wrong in the thread, if anything did."""
+        """Raise the error of the thread, if there was one."""
         if self.problem is not None:
             raise self.problem
 
     def is_full(self) -> bool:
-        """Whether it is time for the next file, and that is not on its way."""
-        return self._filling.is_full()
+        """Whether the file has its size or its age, and the next one is not under way."""
+        age = time.monotonic() - self._begun
+        is_full = self._size >= self._limit.nbytes or age >= self._limit.seconds
+        return is_full and not self._has_turned
 
     def turn(self) -> None:
-        """Put what comes from now on into the next file."""
-        self._filling.turn()
+        """Put later blocks into the next file."""
+        self._has_turned = True
         self._taken += 1
         self._waiting.put(NEXT_FILE)
 
     def begin_next(self) -> None:
-        """Begin the next file; the thread calls this."""
+        """Begin the next file; the thread calls it."""
         raise NotImplementedError
 
     def is_idle(self) -> bool:
-        """Whether all blocks are kept that were taken."""
+        """Whether all blocks are kept."""
         return self._kept == self._taken
 
     def close(self) -> None:
-        """Keep what is left."""
+        """Keep all blocks, and end."""
         self.abandon()
         self._thread.join(ENDING_S)
 
     def abandon(self) -> None:
-        """Take no more, and wait for nothing: a disk may hang."""
+        """End without waiting: a disk may hang."""
         self._waiting.put(None)
 
     def finish(self) -> None:
-        """Release what the thread holds; it calls this last."""
+        """Release files; the thread calls it last."""
 
     def _run(self) -> None:
         try:
@@ -219,11 +197,11 @@ class Writer:
         try:
             if block is NEXT_FILE:
                 self.begin_next()
-                self._filling.begin()
+                self._begun, self._size, self._has_turned = time.monotonic(), 0, False
             else:
                 content = as_block(block)
                 self.keep(content)
-                self._filling.add(len(content))
+                self._size += len(content)
         except OSError as error:
             self.problem = error
         finally:
@@ -231,7 +209,7 @@ class Writer:
 
 
 class FileWriter(Writer):
-    """Keeps blocks in a file, which others follow if there is a limit."""
+    """Keeps blocks in a file, or in several if there is a limit."""
 
     def __init__(self, path: Path, limit: Limit = NO_LIMIT) -> None:
         """Create the file.
@@ -243,30 +221,26 @@ class FileWriter(Writer):
         super().__init__(limit)
 
     def keep(self, content: bytes) -> None:
-        """Write a block."""
         self._files.write(content)
 
     def begin_next(self) -> None:
-        """Begin the next file."""
         self._files.begin_next()
 
     def finish(self) -> None:
-        """Close the file."""
         self._files.close()
 
 
 class Outbox(Writer):
-    """Keeps blocks until a client fetches them."""
+    """Keeps blocks in memory until a client fetches them."""
 
     def __init__(self, limit: Limit = NO_LIMIT) -> None:
         self._blocks: list[list[bytes]] = [[]]
-        """Those of each file that was begun since the last time."""
+        """Blocks since the last fetch, by file."""
         self._nbytes = 0
         self._lock = threading.Lock()
         super().__init__(limit)
 
     def keep(self, content: bytes) -> None:
-        """Keep a block, unless nobody has fetched others for too long."""
         with self._lock:
             if self._nbytes > MOST_BYTES:
                 raise OSError("the client that records does not fetch what it asked for")
@@ -274,12 +248,11 @@ class Outbox(Writer):
             self._nbytes += len(content)
 
     def begin_next(self) -> None:
-        """Let the client begin the next file."""
         with self._lock:
             self._blocks.append([])
 
     def take(self) -> list[bytes]:
-        """Return the blocks since the last time: the first ones are of the file of that time."""
+        """Return the blocks since the last call, by file; the first belong to its last file."""
         with self._lock:
             blocks, self._blocks, self._nbytes = self._blocks, [[]], 0
-        return [b"".join(each) for each in blocks]
+        return [b"".join(of_file) for of_file in blocks]

@@ -113,7 +113,7 @@ class RecordedTasks:
     """Results by the names that tasks have in a replay; read when they are first needed."""
 
     def __init__(self, path: str) -> None:
-        """Look at the begin of the file, or of the files of a pattern.
+        """Check the head of the file, or those of the files of a pattern.
 
         Args:
             path: of the file, or the name of a recorded workload that is shipped.
@@ -159,7 +159,7 @@ class RecordedTasks:
 def _as_retried(task: Task, result: Result) -> Result:
     """Return a result with as many failed runs as the task's retries allow.
 
-    Others came before a client asked again for a task that had failed for good.
+    Earlier ones came before a client retried a task that had failed for good.
     """
     if not result.failed:
         return result
@@ -181,7 +181,7 @@ NO_LOG: deque[Any] = deque(maxlen=0)
 
 
 class LateRandom:
-    """Does as a generator of a seed, which is made when it is first asked: it has 2.5 kB."""
+    """A generator of random numbers, made at its first use, because it takes 2.5 kB."""
 
     __slots__ = ("_made", "_seed")
 
@@ -196,10 +196,7 @@ class LateRandom:
 
 
 def make_state(address: str, nthreads: int, data: Any = None) -> WorkerState:
-    """Return the state machine of a worker.
-
-    It keeps no logs: hollow workers tell no story, and a log holds up to 1000 entries.
-    """
+    """Return the state machine of a worker, without logs, which would have up to 1000 entries."""
     state = WorkerState(
         address=address,
         nthreads=nthreads,
@@ -215,23 +212,11 @@ def make_state(address: str, nthreads: int, data: Any = None) -> WorkerState:
     return state
 
 
-def _duration(text: str) -> Any:
-    return read_by_prefix(text, read_seconds)
-
-
-def _size(text: str) -> Any:
-    return read_by_prefix(text, read_size)
-
-
 def _rate(text: str) -> float:
     value = float(text)
     if not 0 <= value <= 1:
         raise ValueError(text)
     return value
-
-
-def _delay(text: str) -> Any:
-    return read_distribution(text, read_seconds)
 
 
 def _positive(text: str) -> float:
@@ -249,13 +234,14 @@ def _speed_if_any(text: str) -> float:
     return math.inf if text == FREE else _speed(text)
 
 
-def _factor(text: str) -> Any:
-    return read_distribution(text, _positive)
-
-
 def _workload(text: str) -> Any:
     return NoRecordedTasks() if text == NO_FILE else RecordedTasks(text)
 
+
+_duration = partial(read_by_prefix, unit=read_seconds)
+_size = partial(read_by_prefix, unit=read_size)
+_delay = partial(read_distribution, unit=read_seconds)
+_factor = partial(read_distribution, unit=_positive)
 
 NO_FILE = "none"
 
@@ -302,12 +288,11 @@ def read_trait(name: str, options: Mapping[str, str]) -> Any:
 
 
 DROPPED = ("scheduler-remove-worker", "worker-heartbeat-missing")
-"""Reasons for which a worker closes after the scheduler removed it: the scheduler's message, or the
-answer to a heartbeat that was sent just before that message arrived."""
-
+"""Reasons of workers that close because the scheduler removed them: its message, or its answer to a
+heartbeat that was sent just before that message arrived."""
 
 SLOWEST = 0.001
-"""Least speed of a worker, because distributions have values near zero."""
+"""Lowest speed of a worker, because distributions have values near zero."""
 
 
 @dataclass(slots=True)
@@ -335,9 +320,9 @@ class Behaviour:
     """Simulated seconds per second of the clock."""
     seed: int
     workload: RecordedTasks | NoRecordedTasks
-    """What tasks took that were recorded. All others have the traits above."""
+    """The recorded tasks; all others have the traits above."""
     _attempts: dict[Any, int] = field(default_factory=dict)
-    """How often recorded tasks have failed, of those that fail before they succeed."""
+    """How often recorded tasks have failed so far, if they fail before they succeed."""
     _sources: dict[tuple[str, str], random.Random] = field(default_factory=dict)
 
     def seconds(self, key: Any, prefix: str) -> float:
@@ -355,18 +340,14 @@ class Behaviour:
         return round(self.nbytes(prefix)(self._source(prefix, "nbytes")))
 
     def fails(self, key: Any, prefix: str) -> bool:
-        """Return whether a task fails now that it ends; each of its runs asks once."""
+        """Return whether a task fails; called once at the end of each run."""
         if (recorded := self.workload.of(key)) is not None:
-            return self._fails_again(key, recorded)
+            attempt = self._attempts.pop(key, 0)
+            if attempt == len(recorded.failed):
+                return recorded.is_error
+            self._attempts[key] = attempt + 1
+            return True
         return self._happens(prefix, "failures", self.failures)
-
-    def _fails_again(self, key: Any, recorded: Result) -> bool:
-        """Return whether this run of a recorded task fails, and count it if others follow."""
-        attempt = self._attempts.pop(key, 0)
-        if attempt == len(recorded.failed):
-            return recorded.is_error
-        self._attempts[key] = attempt + 1
-        return True
 
     def secedes(self, prefix: str) -> bool:
         """Return whether the next task of a prefix secedes from its thread."""
@@ -377,9 +358,9 @@ class Behaviour:
         return max(SLOWEST, self.speed(random.Random(f"{self.seed}:{worker}:speed")))
 
     def seconds_on_way(self, link: str) -> Callable[[], float]:
-        """Return what draws how long the next message on a link takes.
+        """Return a function that draws the latency of the next message on a link.
 
-        Each link has its own random sequence, so messages of others do not change it.
+        A link has its own random sequence, which messages on other links do not change.
         """
         if isinstance(self.latency, Fixed):
             return self.latency.again
@@ -387,7 +368,7 @@ class Behaviour:
         return partial(self.latency, late)
 
     def transfer_seconds(self, nbytes: int, latency: float) -> float:
-        """Return how long a transfer takes if nothing else is on the way."""
+        """Return how long a transfer takes on a free network."""
         handling = 2 * nbytes / self.serialisation
         return latency + handling + nbytes / self.bandwidth
 
@@ -403,7 +384,7 @@ class Behaviour:
 def read_behaviour(options: Mapping[str, str]) -> Behaviour:
     """Read the behaviour from options; traits that are not given have their defaults.
 
-    The bandwidth is that of the recorded workload, if there is one and its workers measured it.
+    The bandwidth is by default that of the recorded workload, if its workers measured it.
 
     Raises:
         SettingsError: names the value and what it must be.

@@ -1,8 +1,8 @@
-"""The decisions of a window: which worker gets which task, and what the scheduler compared for it.
+"""The decisions of a window, each with the figures that the scheduler compared for it.
 
-A decision is noted when it is made, not when the worker hears of it: the occupancy of a worker is
-another one a moment later. Reading it calls functions of the scheduler that `counts` counts, so the
-functions here that do so are in its `NOT_COUNTED`.
+A decision is noted when the scheduler makes it, not when the worker gets its message, because the
+occupancy of workers changes meanwhile. To read the occupancy calls functions of the scheduler that
+`counts` counts; so its `NOT_COUNTED` names the functions of this module that do this.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from pytest_schedprof.virtual.lines import Line
 from pytest_schedprof.virtual.loop import VirtualLoop
 
 MOST = 64
-"""Workers that are looked at for one decision. If there are more to choose from, only their number
-is kept."""
+"""Most workers that are compared for one decision. Of more candidates only the number is kept."""
 
 State: TypeAlias = tuple[int, int, int, int]
-"""Number of a worker, its occupancy in microseconds, its tasks, and the bytes it would fetch."""
+"""A worker's number, its occupancy in microseconds, its number of tasks, and the bytes that it must
+fetch."""
 
 NOBODY: State = (-1, 0, 0, 0)
 
 COMPUTE, STEAL, STOLEN = range(3)
-"""A task is sent to a worker; a worker is asked to give it back; another one gets it."""
+"""The scheduler sends a task to a worker, asks a worker to give it back, sends it to the thief."""
 
 QUEUE, SIBLINGS, BY_DATA, FREE, BY_THEFT = range(5)
-"""How a worker was chosen: the idle one with the fewest tasks for a root-ish task; without a queue
-the one that has its siblings; the one that holds its dependencies; an idle one; the thief."""
+"""The rule of a choice: for a root-ish task the idle worker with the fewest tasks, or the worker of
+its siblings if there is no queue; a worker that holds dependencies; an idle worker; the thief."""
 
 
 class Choices:
-    """Keeps the decisions while a window is open; does nothing outside of one."""
+    """Keeps the scheduler's decisions while a window is open."""
 
     def __init__(self, scheduler: Scheduler, loop: VirtualLoop) -> None:
         self._scheduler: Any = scheduler
@@ -60,12 +60,12 @@ class Choices:
         return window.table.columns()
 
     def transition(self, key: Any, start: Any, finish: Any, *args: Any, **kwargs: Any) -> None:
-        """Note which worker the scheduler chose, before it chooses for any other task."""
+        """Note the worker of a task before the scheduler decides about another task."""
         if finish == "processing" and self._window is not None:
             self._window.chosen(self._loop.now, self._scheduler.tasks[key])
 
     def sent(self, address: str, messages: Collection[dict[str, Any]]) -> None:
-        """Note what the scheduler says to a worker."""
+        """Note the decisions in messages to a worker."""
         if self._window is not None:
             for message in messages:
                 if message["op"] in ("compute-task", "steal-request"):
@@ -74,19 +74,18 @@ class Choices:
                     self._loop.call_soon(self.complete, self._window)
 
     def complete(self, window: _Decided) -> None:
-        """Add to each theft who steals, which is known when the request has been sent."""
+        """Add the thieves, which are known when the requests have been sent."""
         window.complete()
 
 
 class ChoosingLine(Line):
-    """A line from the scheduler to a worker, on which decisions and messages are noted."""
+    """A line from the scheduler to a worker, which notes decisions and messages."""
 
     choices: Choices
     journal: Journal
     address: str
 
     def send(self, *messages: dict[str, Any]) -> None:
-        """Send messages with the next batch."""
         super().send(*messages)
         self.journal.passed("out", messages)
         self.choices.sent(self.address, messages)
@@ -104,19 +103,19 @@ class _Decided:
         self._keys, self._workers = keys, workers
         self._begun = begun
         self._to_be_sent: set[Any] = set()
-        """Keys of tasks that a worker was chosen for, and that are sent to it by and by."""
+        """Keys of tasks that are assigned to a worker and not yet sent."""
         self._thefts: list[tuple[int, Any]] = []
-        """Rows of thefts that lack the thief, and their tasks."""
+        """Rows of thefts without a thief, and their tasks."""
 
     def chosen(self, now: float, task: Any) -> None:
-        """Note the worker that was chosen for a task, which is among its tasks already."""
+        """Note the worker of a task, which is among the worker's tasks already."""
         self._to_be_sent.add(task.key)
         worker = task.processing_on
         others = self._others(task, worker)
         self._add(now, COMPUTE, task, self._state_before(task, worker), *others)
 
     def sent(self, now: float, address: str, message: dict[str, Any]) -> None:
-        """Note a theft, or a task that is sent because it was stolen."""
+        """Note a request to give a task back, or the message of a stolen task to the thief."""
         task = self._scheduler.tasks.get(message["key"])
         worker = self._scheduler.workers.get(address)
         if task is None or worker is None:
@@ -130,7 +129,7 @@ class _Decided:
             self._add(now, STOLEN, task, self._state_before(task, worker), BY_THEFT, 0)
 
     def complete(self) -> None:
-        """Add to each theft who steals."""
+        """Add the thieves to all requests."""
         stealing = self._scheduler.extensions.get("stealing")
         for row, task in self._thefts:
             info = stealing.in_flight.get(task) if stealing else None
@@ -149,24 +148,23 @@ class _Decided:
     def _others(self, task: Any, chosen: Any) -> tuple[int, int, State]:
         """Return the rule of the choice, the number of other workers, and the best of them."""
         scheduler = self._scheduler
-        rule = self._rule(task)
-        found = _holders(task) if rule == BY_DATA else scheduler.idle.values()
-        if len(found) > MOST:
-            return rule, len(found) - 1, NOBODY
-        pool = [each for each in found if each is not chosen and each in scheduler.running]
-        if not pool:
+        if scheduler.is_rootish(task):
+            rule = QUEUE if isfinite(scheduler.WORKER_SATURATION) else SIBLINGS
+        else:
+            rule = BY_DATA if task.dependencies else FREE
+        candidates = _holders(task) if rule == BY_DATA else scheduler.idle.values()
+        if len(candidates) > MOST:
+            return rule, len(candidates) - 1, NOBODY
+        others = [
+            worker for worker in candidates if worker is not chosen and worker in scheduler.running
+        ]
+        if not others:
             return rule, 0, NOBODY
         objective = _load if rule == QUEUE else partial(scheduler.worker_objective, task)
-        return rule, len(pool), self._state(task, min(pool, key=objective))
-
-    def _rule(self, task: Any) -> int:
-        """Return by which of its rules the scheduler chooses a worker for the task."""
-        if self._scheduler.is_rootish(task):
-            return QUEUE if isfinite(self._scheduler.WORKER_SATURATION) else SIBLINGS
-        return BY_DATA if task.dependencies else FREE
+        return rule, len(others), self._state(task, min(others, key=objective))
 
     def _state(self, task: Any, worker: Any) -> State:
-        """Return the worker, and what the scheduler sees of it with regard to the task."""
+        """Return the worker's number and the figures by which the scheduler compares workers."""
         occupancy = round(worker.occupancy * 1e6)
         return (
             self._workers[worker.address],
@@ -176,11 +174,11 @@ class _Decided:
         )
 
     def _state_before(self, task: Any, worker: Any) -> State:
-        """Return the same as it was before the worker was given the task."""
+        """Return the same as it was before the worker got the task."""
         counts = dict(worker.task_prefix_count)
         counts[task.prefix.name] = counts.get(task.prefix.name, 1) - 1
-        needs = (each for each in task.dependencies if worker.needs_what.get(each) == 1)
-        network = max(0, worker._network_occ - sum(each.get_nbytes() for each in needs))
+        own = (needed for needed in task.dependencies if worker.needs_what.get(needed) == 1)
+        network = max(0, worker._network_occ - sum(needed.get_nbytes() for needed in own))
         occupancy = self._scheduler._calc_occupancy(counts, network)
         number, _, processing, fetch = self._state(task, worker)
         return number, round(occupancy * 1e6), processing - 1, fetch
@@ -188,30 +186,28 @@ class _Decided:
 
 def _holders(task: Any) -> dict[Any, None]:
     """Return the workers that hold a dependency of the task."""
-    return {each: None for dependency in task.dependencies for each in dependency.who_has or ()}
+    return {worker: None for needed in task.dependencies for worker in needed.who_has or ()}
 
 
 def _load(worker: Any) -> float:
-    """Return by what the scheduler compares workers for a task that may be queued."""
+    """Return the figure by which the scheduler compares workers for a task that may be queued."""
     return float(len(worker.processing) / worker.nthreads)
 
 
 def _fetch(task: Any, worker: Any) -> int:
     """Return the bytes that the worker would have to fetch for the task."""
-    missing = (each for each in task.dependencies if each not in worker.has_what)
-    return sum(each.get_nbytes() for each in missing)
+    return sum(needed.get_nbytes() for needed in task.dependencies if needed not in worker.has_what)
 
 
 DRAWING = ("cloudpickle", "dask", "distributed", "pytest_schedprof.workloads")
-"""Packages whose random names are the cluster's. They are told by who calls, because dask imports
+"""Packages that draw the cluster's random names. The caller of `uuid` decides, because dask imports
 many of its modules late, when their references to `uuid` could not be replaced any more."""
 
-Replacement = tuple[Any, str, Any]
-"""An object, the name of an attribute, and what it is replaced by."""
 
-
-def replacements_of_chance(governor: Callable[[], Conductor | None]) -> list[Replacement]:
-    """Return what is replaced.
+def replacements_of_chance(
+    governor: Callable[[], Conductor | None],
+) -> list[tuple[Any, str, Any]]:
+    """Return objects, the names of their attributes, and what replaces these.
 
     Args:
         governor: returns the conductor that governs the calling thread, if any.
@@ -230,7 +226,7 @@ _REAL_URANDOM = os.urandom
 
 
 class _Names:
-    """Random names, which are the cluster's where dask draws them in a governed thread."""
+    """Draws the cluster's random names for dask's code in governed threads."""
 
     def __init__(self, governor: Callable[[], Conductor | None]) -> None:
         self._governor = governor
@@ -240,9 +236,9 @@ class _Names:
         return self._of_place(sys._getframe(1)) or _REAL_UUID1(*args, **keywords)
 
     def urandom(self, size: int, /) -> bytes:
-        """Return random bytes; what `uuid4` makes of them is the cluster's name.
+        """Return random bytes, of which `uuid4` makes the cluster's name.
 
-        Replaced is what `uuid4` calls, because modules may have imported `uuid4` by its name.
+        This replaces a function that `uuid4` calls: modules may have imported `uuid4` by its name.
         """
         caller = sys._getframe(1)
         if caller.f_globals is not vars(uuid) or caller.f_back is None:
@@ -253,27 +249,21 @@ class _Names:
     def _of_place(self, caller: FrameType) -> uuid.UUID | None:
         """Return the cluster's random name for a line of dask's, if its thread is governed."""
         module = str(caller.f_globals.get("__name__"))
-        if not _draws(module) or (conductor := self._governor()) is None:
+        is_dasks = f"{module}.".startswith(tuple(f"{package}." for package in DRAWING))
+        if not is_dasks or ".tests." in module or (conductor := self._governor()) is None:
             return None
         return conductor.make_name(f"{module}:{caller.f_code.co_name}", caller.f_lineno)
 
 
-def _draws(module: str) -> bool:
-    """Whether random names of a module are the cluster's; those of dask's own tests are not."""
-    return f"{module}.".startswith(tuple(f"{each}." for each in DRAWING)) and (
-        ".tests." not in module
-    )
-
-
 def _tokenize_future(self: Any) -> tuple[str, Any]:
-    """Name a future by its task, and not by a number that depends on the order of a set."""
+    """Name a future by its task, not by a number that depends on the order of a set."""
     return type(self).__name__, self.key
 
 
 class EvenSamples:
-    """Stands for `random` in dask's estimate of the size of a large list.
+    """Replaces `random` in dask's estimate of the size of a large list.
 
-    With random samples, sending the same message would take other bytecodes in each run.
+    With random samples the bytecodes of sending the same message would differ between runs.
     """
 
     @staticmethod

@@ -1,7 +1,7 @@
 """Lets the clients of the test's process run only while the test waits for them.
 
-If the test waits and none of its clients' event loops has anything to do, the turn goes to the
-cluster. It comes back with the time that it is then.
+If the test waits and the event loops of its clients have nothing to do, the conductor gives the
+turn to the cluster. The cluster gives it back, with its new time.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pytest_schedprof.errors import StuckError
 from pytest_schedprof.virtual.blocked import (
     Jobs,
     Waiter,
+    Watch,
+    announces_itself,
     interrupt,
-    tells_itself,
-    watch_this_thread,
 )
 from pytest_schedprof.virtual.governed import GovernedLoop
 from pytest_schedprof.virtual.loop import EPOCH
@@ -30,35 +30,35 @@ CHECK_S = 0.05
 """Interval in which loops that have ended are noticed."""
 
 RECONNECTING_S = 1.0
-"""How long clients look for a cluster that has ended: nobody starts another one there."""
+"""How long clients try to reconnect to a cluster that has ended: none is started there again."""
 
 MOST_REQUESTS = 50
-"""How many requests of the test are answered at one time, until it is said to wait."""
+"""Requests that the test may make at one virtual time. With more it polls, and time must pass."""
 
 REAL_WAIT = threading.Condition.wait
 
 
-def _nobody_waits() -> bool:
+def _no() -> bool:
     return False
 
 
 class Conductor:
-    """The turns of one virtual cluster in this process."""
+    """Takes the turns of one virtual cluster in this process."""
 
     _requests = 0, EPOCH
-    """Number of requests since the clock moved, and when that was."""
+    """Number of requests since the clock moved, and the time to which it moved."""
 
     is_syncing = False
     """Whether the test waits for a coroutine of a client, whose time-outs are virtual."""
 
     is_patient = False
-    """Whether it waits for that without a time-out."""
+    """Whether that wait has no time-out."""
 
     is_gone = False
     """Whether the cluster has ended."""
 
     patience_s = threading.TIMEOUT_MAX
-    """Real time in which the turn must come back after an interrupt broke off the wait for it."""
+    """Real time within which the turn must come back after an interrupt ended the wait for it."""
 
     def __init__(
         self, turns: Turns, seed: int, give_up: Callable[[str], None] = lambda why: None
@@ -67,7 +67,7 @@ class Conductor:
 
         Args:
             turns: the connection to the cluster.
-            seed: of the names that are drawn.
+            seed: of random names.
             give_up: ends the cluster's process, for a reason.
         """
         self.now = EPOCH
@@ -81,22 +81,23 @@ class Conductor:
         self._is_here = True
         """Whether this process has the turn."""
         self._active: GovernedLoop | None = None
-        self._waits: Callable[[], bool] = _nobody_waits
+        self._waits: Callable[[], bool] = _no
+        """Whether the test waits."""
         self._expiry: float | None = None
-        """When the test waits no longer."""
+        """When the wait of the test times out."""
         self._wake_test: Callable[[], None] | None = None
-        """Ends the waiting of a test that waits outside of an event loop."""
-        self._watch = watch_this_thread(tells_itself)
-        """Finds the test's thread blocked in a lock, of which nobody tells."""
-        self._is_blocked: Callable[[], bool] = _nobody_waits
+        """Ends the wait of a test that waits outside of an event loop."""
+        self._watch = Watch(announces_itself)
+        """Finds the test's thread blocked in a lock that does not announce it."""
+        self._is_blocked: Callable[[], bool] = _no
         self._jobs = Jobs()
         self._is_expecting = False
         """Whether the test waits for a client that is about to connect, on a loop of its own."""
         self._fault: Fault | None = None
-        """Why the test must not go on, if so."""
+        """Why the test must end, if it must."""
         self._give_up = give_up
         self._overdue: threading.Timer | None = None
-        """Gives up the cluster if the turn does not come back."""
+        """Ends the cluster if the turn does not come back."""
         threading.Thread(target=self._receive, name="schedprof-turns", daemon=True).start()
 
     def _receive(self) -> None:
@@ -106,8 +107,8 @@ class Conductor:
                 self.now, self._is_here = turn["now"], True
                 self._end_overdue()
                 self._fault = Fault(*turn["fault"]) if turn["fault"] else None
-                for each in self._loops:
-                    each.is_woken = True
+                for loop in self._loops:
+                    loop.is_woken = True
                 self.changed.notify_all()
         with self.changed:
             self.is_gone = True
@@ -119,11 +120,11 @@ class Conductor:
             if self._wake_test is not None and self._waits():
                 self._wake_test()
 
-    def _look_for_turn(self) -> None:
-        """Wait not for ever if the turn is away where the test's thread can only begin to wait.
+    def _start_timer_if_away(self) -> None:
+        """Limit the real time of a wait that begins while the cluster has the turn.
 
-        An interrupt or a test's timeout broke off the wait before, and what the cluster does may
-        never end. Time-outs of clients would not help, because they are virtual.
+        Then an interrupt or a test's timeout has ended an earlier wait, and the cluster may never
+        give the turn back. Time-outs of clients do not help, because they are virtual.
         """
         with self.changed:
             if self._is_here or self.is_gone or self._overdue is not None:
@@ -139,11 +140,11 @@ class Conductor:
             self._overdue = None
 
     def renew_names(self, number: int) -> None:
-        """Make the names of a round, whatever was named before it."""
+        """Make the random names of a round independent of those before it."""
         self._names = RandomNames(f"{self._seed}:names of round {number}")
 
     def make_name(self, function: str, line: int) -> uuid.UUID:
-        """Return a name for a place in the code: unique in this cluster, the same in each run.
+        """Return a name for a line of code: unique in this cluster, and the same in each run.
 
         The names of tasks order the scheduler's sets of them.
         """
@@ -154,20 +155,20 @@ class Conductor:
         if self.is_gone:
             return False
         return thread == self.body or any(
-            each.thread == thread and each.is_governed for each in self._loops
+            loop.thread == thread and loop.is_governed for loop in self._loops
         )
 
     def has(self, loop: Any) -> bool:
-        """Whether a loop is governed here."""
-        return any(each.loop is loop for each in self._loops)
+        """Whether it governs a loop."""
+        return any(governed.loop is loop for governed in self._loops)
 
-    # What the event loops say.
+    # Event loops and their threads call these.
 
     def adopt(self, client: Any) -> None:
         """Govern the running loop of a client."""
         loop: Any = asyncio.get_running_loop()
         with self.changed:
-            governed = next((each for each in self._loops if each.loop is loop), None)
+            governed = next((known for known in self._loops if known.loop is loop), None)
             if governed is None:
                 governed = self._active = GovernedLoop(loop, self)
                 self._loops.append(governed)
@@ -182,31 +183,31 @@ class Conductor:
             self._loops.remove(loop)
 
     def let_go(self) -> None:
-        """Give loops their clocks back that stand now: others do so by themselves."""
-        for each in [each for each in self._loops if not each.loop.is_running()]:
-            each.let_go()
+        """Give loops that stand their clocks back; running loops take them back themselves."""
+        for loop in [loop for loop in self._loops if not loop.loop.is_running()]:
+            loop.let_go()
 
     def begin_job(self) -> None:
-        """Note that a thread works for a loop; the clock stands still until it is done."""
+        """Note that a thread works for a loop; the clock stands still until its job ends."""
         with self.changed:
             self._jobs.number += 1
 
     def end_job(self, loop: GovernedLoop | None = None) -> None:
-        """Note that it is done, or waits for a coroutine of a client."""
+        """Note that a job has ended, or waits for a coroutine of a client."""
         with self.changed:
             self._jobs.number -= 1
             if loop is not None:
-                loop.unheard += 1
+                loop.results_under_way += 1
             self.changed.notify_all()
 
-    def hear(self, loop: GovernedLoop) -> None:
-        """Note that a loop has heard of the end of a job."""
+    def note_result(self, loop: GovernedLoop) -> None:
+        """Note that a loop knows of the end of a job."""
         with self.changed:
-            loop.unheard -= 1
+            loop.results_under_way -= 1
 
     @contextmanager
     def at_work(self, loop: GovernedLoop) -> Iterator[None]:
-        """Do a job in this thread; the clock moves if it is blocked in a lock."""
+        """Do a job in this thread; the clock may move while the thread is blocked in a lock."""
         try:
             with self._jobs.at_work():
                 yield
@@ -233,7 +234,7 @@ class Conductor:
         """Wait until the loop has something to do and the test waits."""
         is_tests = threading.get_ident() == self.body
         if is_tests:
-            self._look_for_turn()
+            self._start_timer_if_away()
         with self.changed:
             if loop.deadline is not None and loop.deadline <= self.now:
                 return
@@ -248,33 +249,33 @@ class Conductor:
                 REAL_WAIT(self.changed, CHECK_S)
             loop.is_woken, self._active = False, loop
             if is_tests:
-                self._waits = _nobody_waits
+                self._waits = _no
 
     def _look_at_test(self) -> None:
-        """Say that the test waits for the cluster if its thread is blocked in a lock."""
+        """Take the test as waiting for the cluster if its thread is blocked in a lock."""
         is_busy = not self._is_here or self._is_expecting or self._jobs.are_busy()
-        if is_busy or self._waits() or any(each is self._working() for each in self._others()):
+        if is_busy or self._waits() or any(loop is self._working() for loop in self._others()):
             return
-        if (found := self._watch.find()) is not None:
-            self._is_blocked = self._waits = found
+        if (is_blocked := self._watch.find()) is not None:
+            self._is_blocked = self._waits = is_blocked
             self._wake_test, self._expiry = interrupt(self.body), None
 
     def _others(self) -> list[GovernedLoop]:
         """Return the governed loops that do not run in the test's thread."""
-        return [each for each in self._loops if each.is_governed and each.thread != self.body]
+        return [loop for loop in self._loops if loop.is_governed and loop.thread != self.body]
 
     def _may_run(self, loop: GovernedLoop) -> bool:
-        """Whether it is the first of those that have something to do."""
+        """Whether a loop is the first of those that have something to do."""
         if not (self._is_here and self._waits() and loop.is_woken):
             return False
-        first = next((each for each in self._governed() if each.is_woken), loop)
+        first = next((other for other in self._governed() if other.is_woken), loop)
         return self._working() is None and (first is loop or not loop.is_governed)
 
     def _governed(self) -> list[GovernedLoop]:
-        """Return the governed loops, but for one that the test's thread blocks."""
+        """Return the governed loops, without one that the test's thread blocks."""
         if self._is_blocked():
             return self._others()
-        return [each for each in self._loops if each.is_governed]
+        return [loop for loop in self._loops if loop.is_governed]
 
     def _working(self) -> GovernedLoop | None:
         """Return the loop that runs, if any."""
@@ -285,58 +286,56 @@ class Conductor:
         return self._active
 
     def _pass_turn(self) -> None:
-        """Give the turn to the cluster if everybody waits."""
+        """Give the turn to the cluster if the test, all loops and all jobs wait."""
         loops = self._governed()
         if not (self._is_here and self._waits()) or self._working() is not None:
             return
         if self._is_expecting or self._jobs.are_busy():
             return
-        if any(each.is_woken or each.unheard > 0 for each in loops):
+        if any(loop.is_woken or loop.results_under_way > 0 for loop in loops):
             return
         is_late = self._expiry is not None and self._expiry <= self.now
         if self._wake_test is not None and (is_late or self._fault):
             return self._wake_test()
         self._is_here = False
-        is_told, self._fault = self._fault is not None, None  # told to nobody
+        is_fault_known, self._fault = self._fault is None, None
         for loop in loops:
             acknowledge(loop.sockets)
-        dues = [*(each.deadline for each in loops), self._expiry]
+        deadlines = [*(loop.deadline for loop in loops), self._expiry]
         self._turns.give(
-            deadline=min((each for each in dues if each is not None), default=None),
-            unsent=not all(have_arrived(each.sockets) for each in loops),
+            deadline=min((time for time in deadlines if time is not None), default=None),
+            unsent=not all(have_arrived(loop.sockets) for loop in loops),
             patient=self._wake_test is not None and self._expiry is None,
-            heard=not is_told,
+            heard=is_fault_known,
         )
 
-    # What the test's thread says.
+    # The test's thread calls these.
 
     @contextmanager
-    def syncing(self, *, is_patient: bool) -> Iterator[None]:
-        """Note that the test waits for a coroutine on one of the loops, perhaps for ever."""
+    def syncing(self, *, is_patient: bool, is_expecting: bool = False) -> Iterator[None]:
+        """Note that the test waits for a coroutine on one of the loops.
+
+        Args:
+            is_patient: whether it waits for ever.
+            is_expecting: whether to keep the turn until a client that is being started has a loop.
+        """
         before = self.is_syncing, self.is_patient
         self.is_syncing, self.is_patient = True, is_patient
+        self._is_expecting |= is_expecting
         try:
             yield
         finally:
             self.is_syncing, self.is_patient = before
-
-    @contextmanager
-    def expecting(self) -> Iterator[None]:
-        """Keep the turn until a client that is being started has a loop, or gives up."""
-        self._is_expecting = True
-        try:
-            yield
-        finally:
-            self._is_expecting = False
+            self._is_expecting &= not is_expecting
 
     def wait(self, waiter: Waiter, timeout: float | None, *, is_virtual: bool) -> bool:
-        """Wait until somebody releases the lock, or the time is over; return whether it was.
+        """Wait until somebody releases the lock, or for a time; return whether it was released.
 
         Raises:
-            StuckError: if nothing can happen any more in the cluster.
+            StuckError: nothing can happen any more in the cluster.
         """
         is_woken: list[bool] = []
-        self._look_for_turn()
+        self._start_timer_if_away()
 
         def wake() -> None:
             is_woken.append(True)
@@ -361,10 +360,10 @@ class Conductor:
         return is_released
 
     def end_blocking(self) -> None:
-        """Tell the test's thread, which a signal has woken, why it must not wait any longer.
+        """Raise in the test's thread, which a signal has woken, why it must end its wait.
 
         Raises:
-            StuckError: if that is the reason of the signal.
+            StuckError: nothing can happen any more, or the cluster has ended.
         """
         fault, self._fault = self._fault, None
         if fault is not None:
@@ -373,19 +372,19 @@ class Conductor:
             raise StuckError("schedprof: the cluster has ended for whose tasks the test waits")
 
     def _end_waiting(self) -> None:
-        """Return when no loop runs any more, so that the test meets each of them at rest."""
+        """Return when no loop runs any more: the test must not run beside one."""
         with self.changed:
-            self._waits, self._wake_test, self._expiry = _nobody_waits, None, None
+            self._waits, self._wake_test, self._expiry = _no, None, None
             while self._working() is not None and not self.is_gone:
                 REAL_WAIT(self.changed, CHECK_S)
 
-    def is_asked_too_often(self) -> bool:
-        """Whether the test asks again and again at one time, which must go by some day."""
-        number, then = self._requests
-        number = number + 1 if then == self.now else 1
-        self._requests = number, self.now
-        return number > MOST_REQUESTS
+    def is_polling(self) -> bool:
+        """Count a request of the test; return whether it polls although no virtual time passes."""
+        count, moved_at = self._requests
+        count = count + 1 if moved_at == self.now else 1
+        self._requests = count, self.now
+        return count > MOST_REQUESTS
 
     def sleep(self, seconds: float) -> None:
-        """Let that much virtual time go by."""
+        """Let virtual time pass."""
         self.wait(Waiter(), seconds, is_virtual=True)

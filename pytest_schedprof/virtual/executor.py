@@ -1,6 +1,6 @@
 """Simulated execution of a hollow worker's instructions.
 
-A task ends when its duration is over, a transfer when its bytes would have arrived.
+A task ends after its duration, a transfer when its bytes would have arrived.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OTHER_USES = (
 
 USES = [f"__{name}__" for name in (*CALCULATIONS, *OTHER_USES)]
 USES += [f"__r{name}__" for name in CALCULATIONS]
-"""Names of the methods that Python and numpy call when a value is used, but for equality.
+"""Names of the methods that Python and numpy call when a value is used, without equality.
 
 There is no `__next__` and no `__await__`: libraries would take it for an iterator or an awaitable.
 """
@@ -65,7 +65,7 @@ def _complaint(placeholder: Any, use: str) -> str:
 
 
 class _NoValue:
-    """Refuses whatever a value could be used for."""
+    """Refuses all uses of a value."""
 
     __slots__ = ()
 
@@ -93,7 +93,7 @@ class Placeholder(_NoValue):
         return repr(self)
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Refuse attributes; libraries that look for special ones just do not find them."""
+        """Refuse attributes; libraries that look for special ones do not find them."""
         if name.startswith("_") or name in OWN:
             raise AttributeError(name)
         raise MissingValueError(_complaint(self, f".{name}"))
@@ -103,15 +103,17 @@ TARGET = "distributed.worker.memory.target"
 
 
 class SpilledData(dict[Any, Any]):
-    """The results of a worker by key; keeps account of the seconds that reads and writes take."""
+    """The results of a worker by key; adds up the seconds that reads and writes take."""
 
     def __init__(
         self, room: float, rate: float, note: Callable[[int], None] = lambda nbytes: None
     ) -> None:
-        """Take so many bytes of results into memory, and as many a second to or from disk.
+        """Begin empty.
 
         Args:
-            note: told the bytes of each result that is written.
+            room: bytes of results that fit into memory.
+            rate: bytes a second to or from disk.
+            note: called with the bytes of each result that is written.
         """
         super().__init__()
         self._note = note
@@ -140,7 +142,7 @@ class SpilledData(dict[Any, Any]):
         return super().pop(key, *default)
 
     def read(self, key: Any) -> None:
-        """Use a result, which is in memory then."""
+        """Use a result, which is in memory afterwards."""
         if key in self._slow:
             nbytes = self._slow.pop(key)
             self._owed_s += nbytes / self._rate
@@ -149,7 +151,7 @@ class SpilledData(dict[Any, Any]):
             self._fast[key] = self._fast.pop(key)
 
     def seconds_owed(self) -> float:
-        """Return how long reads and writes took since this was last asked."""
+        """Return how long reads and writes took since the last call."""
         owed, self._owed_s = self._owed_s, 0.0
         return owed
 
@@ -178,7 +180,7 @@ def data_of(
 ) -> dict[Any, Any]:
     """Return where a worker keeps results.
 
-    Without a disk that takes time, results are spilled only if somebody wants to know of it.
+    If its disk takes no time, results are spilled only for a `note` of that.
     """
     target = target_of_memory()
     if not target or (disk == float("inf") and note is None):
@@ -187,7 +189,7 @@ def data_of(
 
 
 def target_of_memory() -> float:
-    """Return the part of its memory that a worker fills with results, 0 if it spills none.
+    """Return the part of its memory that a worker fills with results, or 0 if it spills none.
 
     Raises:
         SettingsError: if dask's configuration has something else there.
@@ -199,7 +201,7 @@ def target_of_memory() -> float:
 
 
 def seconds_to_read(data: MutableMapping[Any, Any], keys: list[Any]) -> float:
-    """Return how long it takes to have these results in memory, with writes put off until now."""
+    """Return how long it takes to get these results into memory, with all writes before them."""
     if not isinstance(data, SpilledData):
         return 0.0
     for key in keys:
@@ -267,7 +269,10 @@ class Executor:
 
     def _compute(self, key: Any, run_id: int) -> None:
         behaviour, prefix = self._worker.server.behaviour, key_split(key)
-        seconds = behaviour.seconds(key, prefix) / self._worker.pace + self._seconds_to_read(key)
+        state = self._worker.state
+        needed = [task.key for task in state.tasks[key].dependencies]
+        seconds = behaviour.seconds(key, prefix) / self._worker.pace
+        seconds += seconds_to_read(state.data, needed)
         self._begin(seconds)
         ending = self._after(seconds, partial(self._finish, key, run_id, seconds))
         self.timers[key] = ending, time()
@@ -277,20 +282,16 @@ class Executor:
             )
 
     def _begin(self, seconds: float) -> None:
-        """Do what is to be done as a task of so many seconds begins."""
-
-    def _seconds_to_read(self, key: Any) -> float:
-        """Return how long the task's dependencies take to be in memory."""
-        state = self._worker.state
-        return seconds_to_read(state.data, [each.key for each in state.tasks[key].dependencies])
+        """Do nothing as a task of this length begins; virtual workers draw faults."""
 
     def _finish(self, key: Any, run_id: int, seconds: float) -> None:
         del self.timers[key]
-        prefix, stop = key_split(key), time()
-        if (error := self._error_of(key)) is not None:
+        behaviour, prefix, stop = self._worker.server.behaviour, key_split(key), time()
+        if behaviour.fails(key, prefix):
+            error = SimulatedError(f"{key!r} was meant to fail")
             self._worker.handle(self._failure(error, key, run_id, stop - seconds, stop))
             return
-        nbytes = self._worker.server.behaviour.size(key, prefix)
+        nbytes = behaviour.size(key, prefix)
         self._worker.handle(
             machine.ExecuteSuccessEvent(
                 key=key,
@@ -303,12 +304,6 @@ class Executor:
                 stimulus_id=f"task-finished-{stop}",
             )
         )
-
-    def _error_of(self, key: Any) -> Exception | None:
-        """Return the error with which a task ends, if so."""
-        if self._worker.server.behaviour.fails(key, key_split(key)):
-            return SimulatedError(f"{key!r} was meant to fail")
-        return None
 
     def _failure(
         self, error: Exception, key: Any, run_id: int, start: float, stop: float
@@ -331,7 +326,7 @@ class Executor:
                 self._finish(key, task.run_id, 0.0)
 
     def gather(self, instruction: machine.GatherDep) -> None:
-        """Simulate a transfer: the bytes count as incoming for as long as it would take."""
+        """Simulate a transfer, whose bytes count as incoming until its end."""
         data = {key: self._received(instruction.worker, key) for key in instruction.to_gather}
         seconds = self._transfer_seconds(instruction)
         self._note_transfer(instruction, seconds)
@@ -355,7 +350,7 @@ class Executor:
             self._worker.handle(machine.GatherDepSuccessEvent(data=data, **about))
 
     def _is_lost(self, address: str) -> bool:
-        """Return whether nothing can come from a worker."""
+        """Return whether nothing can arrive from a worker."""
         return self._worker.server.has_left(address)
 
     def _received(self, sender: str, key: Any) -> Any:
@@ -365,8 +360,8 @@ class Executor:
 
     def _note_transfer(self, instruction: machine.GatherDep, seconds: float) -> None:
         """Record the transfer in a task that waits for it, as real workers do."""
-        wanted = [self._worker.state.tasks[key] for key in instruction.to_gather]
-        cause = next((next(iter(each.dependents)) for each in wanted if each.dependents), wanted[0])
+        tasks = [self._worker.state.tasks[key] for key in instruction.to_gather]
+        cause = next((next(iter(task.dependents)) for task in tasks if task.dependents), tasks[0])
         start = time()
         cause.startstops.append(
             {

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import pickle
 import sys
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -51,10 +52,9 @@ class WorkerServer(Server):
         self.connection_slots = asyncio.Semaphore(CONNECTIONS_AT_ONCE)
         self.hollow: dict[str, HollowWorker] = {}
         self.lacking: dict[str, HollowWorker] = {}
-        """Workers that miss dependencies: looking at all of them each second would take longer, the
-        more there are."""
+        """Workers that miss dependencies: to look at all workers every second would take longer."""
         self.guests: list[asyncio.Future[None]] = []
-        """The time in which each worker is here that joined later."""
+        """End when the workers that joined later have left."""
         self._block = block
         self._listeners: dict[str, tuple[int, Listener]] = {}
         self._free: list[int] = []
@@ -78,7 +78,7 @@ class WorkerServer(Server):
             "plugin-add": self.add_plugin,
             "plugin-remove": self.accept,
             "upload_file": self.accept,
-            "shuffle_inputs_done": self.ignore_shuffle_inputs,
+            "shuffle_inputs_done": lambda **ignored: None,  # hollow workers send no shuffle data
             **dict.fromkeys(BENCHMARKS, self.refuse_benchmark),
         }
         self.worker_args = security.get_connection_args("worker")
@@ -100,13 +100,13 @@ class WorkerServer(Server):
         return rpc(self.scheduler_address, connection_args=self.worker_args)
 
     async def invite(self, host: HollowWorker, name: str, nthreads: int) -> None:
-        """Let another worker join beside one of this process."""
+        """Let another worker join this process."""
         slot = NodeSlot(partial(type(host), self, name=name, nthreads=nthreads))
         await slot.node
         self.guests.append(asyncio.ensure_future(slot.until_left()))
 
     async def open_address(self, worker: HollowWorker) -> str:
-        """Open an address on the loopback interface for this worker only."""
+        """Open an address on the loopback interface, for this worker only."""
         number = self._free.pop() if self._free else len(self._listeners)
         # All of 127/8 is this machine on Linux; elsewhere a port tells workers apart.
         linux = sys.platform == "linux"
@@ -133,7 +133,7 @@ class WorkerServer(Server):
         return address in self._left
 
     async def _find_missing(self) -> None:
-        """Ask again every second who holds missing dependencies, as each real worker does."""
+        """Ask every second who holds missing dependencies, as real workers do."""
         while True:
             await asyncio.sleep(FIND_MISSING_S)
             lacking, self.lacking = self.lacking, {}
@@ -171,8 +171,8 @@ class WorkerServer(Server):
         """Send placeholders for computed results, and scattered data as it was received."""
         state = self._worker_of(comm).state
         held = {**state.actors, **state.data} if state.actors else state.data
-        found = {key: to_serialize(held[key]) for key in keys if key in held}
-        await comm.write({"status": "OK", "data": found})
+        data = {key: to_serialize(held[key]) for key in keys if key in held}
+        await comm.write({"status": "OK", "data": data})
         await comm.read()
         return Status.dont_reply
 
@@ -195,25 +195,20 @@ class WorkerServer(Server):
         return {"status": "partial-fail", "keys": failed} if failed else {"status": "OK"}
 
     def held_by(self, address: str, key: Any) -> Any:
-        """Return the data that a worker of this process holds under a key, None if it has none."""
+        """Return the data that a worker of this process holds under a key, or None."""
         worker = self.hollow.get(address)
         return worker and worker.state.data.get(key)
 
     async def _fetch(self, holders: list[str], key: Any) -> Any:
         for address in holders:
-            found = self.held_by(address, key)
-            if found is None and address not in self.hollow:
-                found = await self._fetch_elsewhere(address, key)
-            if found is not None:
-                return found
+            value = self.held_by(address, key)
+            if value is None and address not in self.hollow:
+                with suppress(OSError):
+                    answer: Any = await get_data_from_worker(self.rpc, keys=[key], worker=address)
+                    value = answer["data"].get(key)
+            if value is not None:
+                return value
         raise OSError(f"nobody has {key!r}")
-
-    async def _fetch_elsewhere(self, address: str, key: Any) -> Any:
-        try:
-            answer: Any = await get_data_from_worker(self.rpc, keys=[key], worker=address)
-        except OSError:
-            return None
-        return answer["data"].get(key)
 
     def free_keys(self, comm: Comm, keys: list[Any], stimulus_id: str) -> None:
         """RPC variant of the free-keys message."""
@@ -255,9 +250,6 @@ class WorkerServer(Server):
             "schedprof: benchmark_hardware measures disk, memory and network of workers, and those "
             f"of clusters 'simulated' and 'virtual' have none. {KINDS_THAT_COMPUTE}"
         )
-
-    def ignore_shuffle_inputs(self, **ignored: Any) -> None:
-        """Do nothing: hollow workers send no shuffle data."""
 
     def add_plugin(self, comm: Comm, name: str, **ignored: Any) -> dict[str, str]:
         """Accept a plugin, or a file, and warn the clients that it does nothing."""

@@ -70,17 +70,18 @@ def introduction(worker: HollowWorker) -> dict[str, Any]:
 def metrics(worker: HollowWorker) -> dict[str, Any]:
     """Return the metrics of a heartbeat; figures of real work are zero or constant.
 
-    What is the same for all workers is shared: the scheduler keeps the last metrics of each.
+    Workers share equal parts, because the scheduler keeps the last metrics of all workers.
     """
-    nbytes = worker.state.nbytes if worker.has_state else 0
-    on_disk = _on_disk(worker)
+    state = worker.state if worker.has_state else None
+    nbytes = state.nbytes if state else 0
+    on_disk = state.data.on_disk if state and isinstance(state.data, SpilledData) else 0
     return {
-        "task_counts": _task_counts(worker),
+        "task_counts": state.task_counter.current_count(by_prefix=False) if state else NOTHING,
         "bandwidth": _bandwidth(worker.server.behaviour.bandwidth),
         "digests_total_since_heartbeat": NOTHING,
         "managed_bytes": nbytes,
         "spilled_bytes": {"memory": on_disk, "disk": on_disk} if on_disk else SPILLED,
-        "transfer": _transfer(worker),
+        "transfer": _transfer(state),
         "event_loop_interval": 0.02,
         "cpu": 0.0,
         "memory": BASE_MEMORY + nbytes - on_disk,
@@ -91,25 +92,14 @@ def metrics(worker: HollowWorker) -> dict[str, Any]:
     }
 
 
-def _on_disk(worker: HollowWorker) -> int:
-    data = worker.state.data if worker.has_state else None
-    return data.on_disk if isinstance(data, SpilledData) else 0
-
-
-def _task_counts(worker: HollowWorker) -> Any:
-    if not worker.has_state:
-        return NOTHING
-    return worker.state.task_counter.current_count(by_prefix=False)
-
-
-def _transfer(worker: HollowWorker) -> dict[str, int]:
-    if not (worker.has_state and worker.state.transfer_incoming_count_total):
+def _transfer(state: WorkerState | None) -> dict[str, int]:
+    if state is None or not state.transfer_incoming_count_total:
         return NO_TRANSFERS
     return {
         **NO_TRANSFERS,
-        "incoming_bytes": worker.state.transfer_incoming_bytes,
-        "incoming_count": worker.state.transfer_incoming_count,
-        "incoming_count_total": worker.state.transfer_incoming_count_total,
+        "incoming_bytes": state.transfer_incoming_bytes,
+        "incoming_count": state.transfer_incoming_count,
+        "incoming_count_total": state.transfer_incoming_count_total,
     }
 
 
@@ -130,7 +120,7 @@ STIMULI: Mapping[str, type[StateMachineEvent]] = {
     "remove-worker": machine.RemoveWorkerEvent,
     "steal-request": machine.StealRequestEvent,
 }
-"""Event of the state machine for each message of the scheduler."""
+"""Events of the state machine by the messages of the scheduler."""
 
 
 class HollowWorker:
@@ -149,7 +139,7 @@ class HollowWorker:
         self.address = ""
         """Where others ask for the worker's data."""
         self.pace = server.behaviour.speed_of(name)
-        """How many times as fast as others it runs tasks."""
+        """Factor of the speed at which it runs tasks."""
         self.interval_s = 1.0
         self._state: WorkerState | None = None
         self._executor: Executor | None = None
@@ -163,7 +153,7 @@ class HollowWorker:
 
     @property
     def state(self) -> WorkerState:
-        """The state machine, made when it is first needed: of thousands many never get a task."""
+        """The state machine, made at its first use: of thousands of workers many get no task."""
         if self._state is None:
             self._state = make_state(self.address, self.nthreads, self._make_data())
         return self._state
@@ -174,7 +164,7 @@ class HollowWorker:
 
     @property
     def has_state(self) -> bool:
-        """Whether the state machine has been needed."""
+        """Whether the state machine was made."""
         return self._state is not None
 
     @property
@@ -191,17 +181,17 @@ class HollowWorker:
 
     @property
     def active_threads(self) -> dict[int, Any]:
-        """Running tasks, in the form of a real worker's attribute."""
+        """Running tasks, as a real worker's attribute has them."""
         return dict(enumerate(self.executor.timers))
 
     @property
     def scheduler(self) -> Any:
-        """An RPC to the scheduler, in the place of a real worker's attribute."""
+        """An RPC to the scheduler, as a real worker has it."""
         return self.server.scheduler_rpc
 
     @property
     def server_id(self) -> str:
-        """What tells this worker from all others, earlier ones of its name too."""
+        """An ID that no other worker has, not even an earlier one of its name."""
         return f"hollow-{os.getpid()}-{self.name}-{id(self):x}"
 
     async def finished(self) -> None:
@@ -217,14 +207,15 @@ class HollowWorker:
         self._comm = comm
         self.status = Status.running
         self._tasks = [
-            asyncio.ensure_future(each) for each in (self._listen(comm), self._send_heartbeats())
+            asyncio.ensure_future(self._listen(comm)),
+            asyncio.ensure_future(self._send_heartbeats()),
         ]
         for task in self._tasks:
             task.add_done_callback(self._on_task_done)
         return self
 
     def _on_task_done(self, task: asyncio.Task[Any]) -> None:
-        """Log a background task's failure and leave: nobody awaits these tasks."""
+        """Log a background task's failure, and leave: nobody awaits these tasks."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             logger.error("hollow worker %s leaves: %r", self.name, error, exc_info=error)
@@ -304,7 +295,7 @@ class HollowWorker:
                 self.server.warn_once_unknown(type(instruction).__name__)
 
     def send(self, message: dict[str, Any]) -> None:
-        """Queue a message to the scheduler; messages of two milliseconds are sent together."""
+        """Queue a message to the scheduler; those of two milliseconds are sent together."""
         if not self._outbox:
             self.server.send_soon(self)
         self._outbox.append(message)
@@ -328,11 +319,11 @@ class HollowWorker:
             self.handle(machine.PauseEvent(stimulus_id=stimulus_id))
 
     def pause(self) -> None:
-        """Pause, as a worker does that is short of memory."""
+        """Pause like a worker that is short of memory."""
         self.change(Status.paused, f"worker-pause-{time()}")
 
     def resume(self) -> None:
-        """Resume, as a worker does that has memory again."""
+        """Resume like a worker that has memory again."""
         self.change(Status.running, f"worker-resume-{time()}")
 
     async def close(self) -> None:
@@ -360,14 +351,14 @@ class HollowWorker:
 
 
 class NodeSlot:
-    """Holds a node, and after a restart its replacement."""
+    """Holds a node, and its replacement after a restart."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
         self.node = make()
 
     async def until_left(self) -> None:
-        """Wait until the node is closed for good; replace it when it was restarted."""
+        """Wait until the node is closed for good; replace it after a restart."""
         await self.node.finished()
         while getattr(self.node, "is_wanted_back", False):
             self.node = self._make()

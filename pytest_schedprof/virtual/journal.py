@@ -1,4 +1,4 @@
-"""What happens in a virtual cluster: its log, and the figures of what the scheduler decides."""
+"""What happens in a virtual cluster: its log, and the figures of the scheduler's decisions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 
 class Names(dict[Any, int]):
-    """Numbers names in the order in which they are first asked for."""
+    """Numbers names in the order of their first use."""
 
     def __missing__(self, name: Any) -> int:
         self[name] = number = len(self)
         return number
 
-    def told(self) -> list[str]:
+    def in_order(self) -> list[str]:
         """Return the names in the order of their numbers."""
         return [str(name) for name in self]
 
@@ -34,44 +34,22 @@ class Table:
         return {name: list(column) for name, column in zip(self.names, columns, strict=True)}
 
 
-class Stream:
-    """Tasks that were reported finished, and the transfers that they waited for."""
-
-    def __init__(self, keys: Names, workers: Names, begun: float) -> None:
-        self.tasks = Table("key", "worker", "start", "took", "nbytes")
-        self.transfers = Table("worker", "start", "took")
-        self._keys, self._workers = keys, workers
-        self._begun = begun
-
-    def finished(self, worker: str, message: dict[str, Any]) -> None:
-        """Note a task that a worker reports finished."""
-        number = self._workers[worker]
-        for each in message.get("startstops", ()):
-            start = round((each["start"] - self._begun) * 1e6)
-            took = round((each["stop"] - self._begun) * 1e6) - start
-            if each["action"] == "compute":
-                nbytes = message.get("nbytes") or 0
-                self.tasks.rows.append([self._keys[message["key"]], number, start, took, nbytes])
-            elif each["action"] == "transfer":
-                self.transfers.rows.append([number, start, took])
-
-
 POINTS = 400
-"""Most points that are kept. Each is the peak of a stretch of time; all stretches are as long."""
+"""Most points that are kept. Each is the peak of an interval; all intervals have one length."""
 
-STRETCH_S = 0.01
-"""Length of a stretch at first. It doubles whenever there are too many."""
+INTERVAL_S = 0.01
+"""Length of an interval at first. It doubles whenever there are too many."""
 
 
 class Holding:
-    """The peaks, in each stretch of time, of what all workers hold and of what the worst holds."""
+    """The peaks, in each interval, of what all workers hold and of what the fullest one holds."""
 
     def __init__(self, held: Mapping[str, int], now: float) -> None:
         self._begun = now
-        self._stretch_s = STRETCH_S
+        self._interval_s = INTERVAL_S
         self._held = dict(held)
         self._all = sum(held.values())
-        self._heap = [(-each, name) for name, each in held.items()]
+        self._heap = [(-nbytes, name) for name, nbytes in held.items()]
         heapify(self._heap)
         self._points: dict[int, tuple[int, int]] = {}
         self._add(0)
@@ -81,17 +59,16 @@ class Holding:
         self._all += held - self._held.get(name, 0)
         self._held[name] = held
         heappush(self._heap, (-held, name))
-        number = int((now - self._begun) / self._stretch_s)
+        number = int((now - self._begun) / self._interval_s)
         if number >= POINTS:
             self._thin(number)
-            number = int((now - self._begun) / self._stretch_s)
+            number = int((now - self._begun) / self._interval_s)
         self._add(number)
 
-    def told(self) -> dict[str, list[int]]:
-        """Return microseconds since the window began, and the bytes of all and of the worst."""
-        starts = [round(number * self._stretch_s * 1e6) for number in self._points]
+    def columns(self) -> dict[str, list[int]]:
+        """Return microseconds since the window began, and the bytes of all and of the fullest."""
         return {
-            "at": starts,
+            "at": [round(number * self._interval_s * 1e6) for number in self._points],
             "all": [everything for everything, _ in self._points.values()],
             "worst": [worst for _, worst in self._points.values()],
         }
@@ -107,29 +84,28 @@ class Holding:
         return -self._heap[0][0] if self._heap else 0
 
     def _thin(self, number: int) -> None:
-        """Make the stretches long enough for the number of one to be below the most."""
+        """Make the intervals so long that the number of the last one is below `POINTS`."""
         times = 1
         while number // times >= POINTS:
             times *= 2
         points, self._points = self._points, {}
-        self._stretch_s *= times
-        for each, (everything, worst) in points.items():
-            before = self._points.get(each // times, (0, 0))
-            self._points[each // times] = max(before[0], everything), max(before[1], worst)
+        self._interval_s *= times
+        for earlier, (everything, worst) in points.items():
+            before = self._points.get(earlier // times, (0, 0))
+            self._points[earlier // times] = max(before[0], everything), max(before[1], worst)
 
 
 SUBJECTS = ("key", "keys", "status")
-"""What a message is about, apart from its kind. Names of stimuli and times are left out."""
-
+"""Fields of messages that the log has. Names of stimuli and times are left out."""
 
 RELEASES = frozenset({"free-keys", "release-worker-data"})
 """Kinds of messages by which workers forget what clients have released."""
 
 
 class Log:
-    """The hash of all that happened since a time, but for releases.
+    """The hash of all that happened since a time, without releases.
 
-    In which order a test forgets a set of futures depends on where they lie in memory.
+    The order in which a test forgets a set of futures depends on where they lie in memory.
     """
 
     def __init__(self, now: float) -> None:
@@ -153,33 +129,26 @@ class Log:
 
 
 class Journal:
-    """Keeps logs, and the figures of a window; does nothing if nobody asked for them."""
+    """Passes what happens to the log and the window that are open now."""
 
     def __init__(self) -> None:
         self.window: Window | None = None
         self.log: Log | None = None
-        """The log of a window that backends measure, whichever they are."""
+        """The log of a window that any backend measures."""
         self.meter: Callable[[str, Any], None] | None = None
         """Counts the messages of scheduler and workers while a backend counts those of clients."""
 
     def passed(self, way: str, message: Any) -> None:
-        """Note that a message, or a batch of them, comes `in` to the scheduler or goes `out`."""
+        """Count a message, or a batch, that comes `in` to the scheduler or goes `out`."""
         if self.meter is not None:
             self.meter(way, message)
 
-    def sent(self, now: float, worker: str, message: dict[str, Any]) -> None:
-        """Note that a message of the scheduler reached a worker."""
+    def arrived(self, now: float, way: str, worker: str, message: dict[str, Any]) -> None:
+        """Note that a message `to` a worker, or `from` it, has arrived."""
         if self.log is not None:
-            self.log.write(now, f"to {worker}", message)
+            self.log.write(now, f"{way} {worker}", message)
         if self.window is not None:
-            self.window.sent(now, worker, message)
-
-    def told(self, now: float, worker: str, message: dict[str, Any]) -> None:
-        """Note that a message of a worker reached the scheduler."""
-        if self.log is not None:
-            self.log.write(now, f"from {worker}", message)
-        if self.window is not None:
-            self.window.told(now, worker, message)
+            self.window.arrived(now, way, worker, message)
 
     def note(self, now: float, what: str) -> None:
         """Note what happened to the scheduler itself."""
@@ -194,13 +163,16 @@ class Journal:
 
 
 class Window:
-    """The log and the figures from its beginning on."""
+    """What happens while it is open: a log, figures, and the task stream."""
 
     def __init__(self, workers: Workforce, now: float) -> None:
         self.begun = now
         self.keys, self.names = Names(), Names()
         """Tasks and workers that the tables of the window name by number."""
-        self.stream = Stream(self.keys, self.names, now)
+        self.tasks = Table("key", "worker", "start", "took", "nbytes")
+        """Tasks that were reported finished."""
+        self.transfers = Table("worker", "start", "took")
+        """The transfers that they waited for."""
         self.figures: Counter[str] = Counter()
         self._first: float | None = None
         self._last = now
@@ -209,27 +181,35 @@ class Window:
         self._workers = workers
         workers.begin(now)
 
-    def sent(self, now: float, worker: str, message: dict[str, Any]) -> None:
-        """Note a message to a worker; tasks and thefts are decisions."""
-        self.log.write(now, f"to {worker}", message)
-        if self._first is None and message["op"] in ("compute-task", "steal-request"):
-            self._first = now
-
-    def told(self, now: float, worker: str, message: dict[str, Any]) -> None:
-        """Note a message to the scheduler."""
-        self.log.write(now, f"from {worker}", message)
+    def arrived(self, now: float, way: str, worker: str, message: dict[str, Any]) -> None:
+        """Note a message; tasks and thefts are decisions."""
+        self.log.write(now, f"{way} {worker}", message)
         op = message["op"]
-        if op == "task-finished":
+        if op in ("compute-task", "steal-request"):
+            self._first = now if self._first is None else self._first
+        elif op == "task-finished":
             self.figures["recomputed"] += message["key"] in self._finished
             self._finished.add(message["key"])
-            self.stream.finished(worker, message)
-        if op in ("task-finished", "task-erred"):
+            self._last = now
+            self._add_to_stream(worker, message)
+        elif op == "task-erred":
             self._last = now
         elif op == "steal-response":
             self.figures["steals"] += message["state"] in ("ready", "constrained", "waiting")
 
+    def _add_to_stream(self, worker: str, message: dict[str, Any]) -> None:
+        number = self.names[worker]
+        for span in message.get("startstops", ()):
+            start = round((span["start"] - self.begun) * 1e6)
+            took = round((span["stop"] - self.begun) * 1e6) - start
+            if span["action"] == "compute":
+                nbytes = message.get("nbytes") or 0
+                self.tasks.rows.append([self.keys[message["key"]], number, start, took, nbytes])
+            elif span["action"] == "transfer":
+                self.transfers.rows.append([number, start, took])
+
     def note_transfer(self, count: int, nbytes: int) -> None:
-        """Note that a worker fetches results from another one."""
+        """Note that a worker fetches some results from another one."""
         self.figures["transfers"] += count
         self.figures["transferred"] += nbytes
 
@@ -266,7 +246,7 @@ class Workforce:
         self._known: dict[str, tuple[int, int, int]] = {}
 
     def begin(self, now: float) -> None:
-        """Begin a window."""
+        """Begin the sums of a window."""
         self.worst = max((held for held, _, _ in self._known.values()), default=0)
         self.most, self.idle_s, self._since = self.held, 0.0, now
         self.holding = Holding({name: held for name, (held, _, _) in self._known.items()}, now)

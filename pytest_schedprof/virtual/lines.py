@@ -1,7 +1,7 @@
-"""The lines between the scheduler and a worker, on which messages take their time.
+"""The lines between the scheduler and a worker, which delay messages.
 
-They stand in the place of distributed's `BatchedSend` and have its rhythm: the first message leaves
-at once, those that follow within an interval leave together at its end.
+They replace distributed's `BatchedSend` and have its rhythm: the first message leaves at once, and
+those that follow within an interval leave together at its end.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ TO_SCHEDULER_S = 0.002
 
 
 Expecting = Callable[[Callable[[], None]], Callable[[], None]]
-"""Marks what a timer calls as something that is under way."""
+"""Marks the function that a timer calls as something that is under way."""
 
 
 class Line:
-    """Messages that go one way."""
+    """Messages in one direction."""
 
     __slots__ = (
         "_arrives_at",
@@ -56,14 +56,14 @@ class Line:
         self._interval = interval
         self._latency = latency
         self._leaves_at = float("-inf")
-        """When the batch leaves that messages are added to."""
+        """When the batch leaves to which messages are added."""
         self._arrives_at = float("-inf")
-        """When the last batch arrives, which none overtakes."""
+        """When the last batch arrives; no batch overtakes another."""
         self._batch: list[dict[str, Any]] = []
         self._is_closed = False
         self._free_at = float("-inf")
         self._held: list[list[dict[str, Any]]] | None = None
-        """Batches that a partition keeps from arriving."""
+        """Batches that a partition delays."""
 
     def start(self, comm: Comm) -> None:
         """Do nothing: a line needs no connection."""
@@ -90,7 +90,7 @@ class Line:
             self._deliver(batch)
 
     def hold_until(self, when: float) -> None:
-        """Let nothing arrive before that time; then everything does, in its order."""
+        """Let messages arrive at that time at the earliest, in their order."""
         self._held = [] if self._held is None else self._held
         self._free_at = when
         if when < float("inf"):
@@ -113,9 +113,9 @@ class Line:
 
 
 class Presence(Comm):
-    """The connection by which a scheduler knows a worker: it says that the worker is there.
+    """The connection from which the scheduler reads for as long as a worker stays.
 
-    The scheduler reads from it for as long as the worker stays. The messages go over lines.
+    No message comes this way: they take the lines.
     """
 
     def __init__(self, address: str, welcome: Callable[[dict[str, Any]], None]) -> None:
@@ -126,12 +126,10 @@ class Presence(Comm):
 
     @property
     def local_address(self) -> str:
-        """The scheduler's end."""
         return "inproc://scheduler"
 
     @property
     def peer_address(self) -> str:
-        """The worker's end."""
         return self._address
 
     async def read(self, deserializers: Any = None) -> Any:
@@ -145,7 +143,6 @@ class Presence(Comm):
         return 1
 
     async def close(self) -> None:
-        """End as `abort` does."""
         self.abort()
 
     def abort(self) -> None:
@@ -159,7 +156,7 @@ class Presence(Comm):
 
 
 class Link:
-    """When a worker's link is free again, for what it sends and for what it receives."""
+    """The times from which a worker's link is free, for sending and for receiving."""
 
     __slots__ = ("receives_until", "sends_until")
 
@@ -168,10 +165,10 @@ class Link:
 
 
 def send(sender: Link, receiver: Link, now: float, seconds: float) -> float:
-    """Return when a transfer arrives that would take so many seconds on two free links.
+    """Return when a transfer arrives, given its seconds on two free links.
 
-    Each link handles its transfers one after another. A transfer waits for both ends at the same
-    time, so it does not block one of them while it waits for the other.
+    A link handles its transfers one after another. A transfer waits for both ends at the same time,
+    so it does not block one of them while it waits for the other.
     """
     sender.sends_until = max(now, sender.sends_until) + seconds
     receiver.receives_until = max(now, receiver.receives_until) + seconds

@@ -1,7 +1,7 @@
 """The event loop of the cluster's process, in virtual time.
 
-Where an ordinary loop would sleep until its next timer, this one sets its clock to that timer. It
-does so only if the test's process has nothing to do but wait.
+An ordinary loop sleeps until its next timer. This one sets its clock to that timer, provided that
+the test's process does nothing but wait.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from select import select
-from types import ModuleType
 from typing import Any
 
 from tornado.ioloop import IOLoop
@@ -28,7 +27,7 @@ from pytest_schedprof.virtual.turns import Turns, acknowledge, have_arrived
 
 
 class AtOnce(Executor):
-    """Runs what would run in a thread, which would take real time while the clock moves."""
+    """Runs functions at once: a thread would take real time while the clock moves."""
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **keywords: Any) -> Future[Any]:
         """Run a function and return its result as a future."""
@@ -41,58 +40,53 @@ class AtOnce(Executor):
 
 
 REAL = (time.time, time.monotonic)
-"""The readings that decisions of the scheduler depend on. CPU time stays what it is."""
+"""The clocks on which decisions of the scheduler depend. CPU time stays real."""
 
 EPOCH = 1_000_000.0
-"""Virtual time at which a cluster starts. Nothing of distributed is meant for a time near 0."""
+"""Virtual time at which a cluster starts, because distributed expects no time near 0."""
 
 RESOLUTION_S = 2e-10
-"""Timers so near to the present are due. It is more than the distance of two floats at `EPOCH`."""
+"""Timers within this time are due. It is more than the distance of two floats at `EPOCH`."""
 
 TICK_S = 1e-9
 
 
 def at_least_a_tick(delay: float) -> float:
-    """Return a delay by which the clock really moves.
+    """Return a delay that moves the clock.
 
-    A timer that rounding let come too soon is often set again, for a delay that is too small to
-    change the clock; it would do so for ever.
+    Callers often set a timer that came too soon, because of rounding, again for a tiny delay. If
+    that did not move the clock, they would do so for ever.
     """
     return max(delay, TICK_S) if delay > 0 else delay
 
 
 def rounded(when: float) -> float:
-    """Return a time in whole nanoseconds, so that equal times are equal however they came about."""
+    """Return a time in whole nanoseconds, so that sums in another order give the same time."""
     return round(when, 9)
 
 
 HOLLOW = ("executor", "hollow_server", "hollow_worker", "worker")
-"""Modules of this room that run in a worker's stead, and read the clock as it does."""
+"""Modules of this room that replace a worker's, and read its clock."""
 
-PACKAGES = ("dask", "distributed", *(f"pytest_schedprof.virtual.{name}" for name in HOLLOW))
+PACKAGES = ("dask.", "distributed.", *(f"pytest_schedprof.virtual.{name}." for name in HOLLOW))
 
 
 def replace_clocks(reading: Callable[[], float]) -> ExitStack:
-    """Give all imported modules of dask another clock; closing what is returned undoes it."""
+    """Give all imported modules of dask another clock; closing the stack undoes it."""
     undo = ExitStack()
     for module in list(sys.modules.values()):
-        name = f"{getattr(module, '__name__', '')}."
-        if any(name.startswith(f"{each}.") for each in PACKAGES):
-            _replace(module, reading, undo)
+        if f"{getattr(module, '__name__', '')}.".startswith(PACKAGES):
+            for name, value in list(vars(module).items()):
+                if any(value is clock for clock in REAL):
+                    replace(module, name, reading, undo)
     return undo
 
 
-def _replace(module: ModuleType, reading: Callable[[], float], undo: ExitStack) -> None:
-    for name, value in list(vars(module).items()):
-        if any(value is each for each in REAL):
-            replace(module, name, reading, undo)
-
-
 MOVES = 100
-"""How often the clock moves between two looks for signals."""
+"""Moves of the clock between two checks for signals."""
 
-MOST_PASSES = 20_000
-"""How often the loop goes round at one time, until something is said to run for ever. Thousands of
+MOST_ROUNDS = 20_000
+"""Rounds of the loop at one time after which something is taken to run for ever. Thousands of
 requests at one time are handled side by side, in a few hundred rounds."""
 
 
@@ -102,12 +96,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self.now = EPOCH
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
-        """What is to be called later, by time and number. The heap of asyncio compares handles in
-        Python, 60 times a task with 10,000 workers; tuples are compared in C."""
+        """Timers by time and number. The heap of asyncio compares handles in Python, 60 times a
+        task with 10,000 workers; tuples are compared in C."""
         self._numbers = itertools.count()
         self._cancelled = 0
         self.turns: Turns | None = None
-        """Connection to the test's process; without one time passes freely."""
+        """Connection to the test's process; without one nothing stops the clock."""
         self.owes = False
         """Whether something was sent to the test's process since it last had the turn."""
         self.is_away = False
@@ -115,15 +109,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.deadline: float | None = None
         """When the next timer of the test's process is due."""
         self.aside: AbstractContextManager[Any] = nullcontext()
-        """Around each turn of the test's process, for what measures this one: how often the turn
-        goes back and forth depends on how fast the two processes are."""
+        """Surrounds each turn of the test's process, to leave it out of measurements: the number of
+        turns depends on the speed of the two processes."""
         self.find_error: Callable[[], Fault | None] = lambda: None
-        """Says what went wrong since it was last asked, if anything."""
+        """Returns the first error since its last call, if any."""
         self.find_fault: Callable[[bool], Fault | None] = lambda is_patient: None
-        """Says why the test must not go on, if so; told whether the test waits for ever."""
+        """Returns why the test must end, if it must, given whether the test waits for ever."""
         self._is_patient = False
         self._is_sending = False
-        """Whether something was under way to the test's process when it was given the turn."""
+        """Whether something was under way to the test's process when it got the turn."""
         self._fault: Fault | None = None
         self._waiting = _Selector(self)
         super().__init__(self._waiting)
@@ -132,13 +126,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, *args: Any, **keywords: Any
     ) -> asyncio.TimerHandle:
-        """Call a function later, and never so soon that the clock would not move."""
+        """Call a function after a delay, before which the clock moves."""
         return super().call_later(at_least_a_tick(delay), *args, **keywords)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
-        """Call a function at a time, after all that were to be called then already."""
+        """Call a function at a time, after earlier timers of that time."""
         timer = asyncio.TimerHandle(rounded(when), callback, args, self, context)
         heapq.heappush(self._timers, (timer.when(), next(self._numbers), timer))
         timer._scheduled = True  # type: ignore[attr-defined]
@@ -148,7 +142,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Forget cancelled timers when they are more than the others."""
         self._cancelled += 1
         if self._cancelled > 100 and 2 * self._cancelled > len(self._timers):
-            self._timers = [each for each in self._timers if not each[2].cancelled()]
+            self._timers = [timer for timer in self._timers if not timer[2].cancelled()]
             heapq.heapify(self._timers)
             self._cancelled = 0
 
@@ -167,7 +161,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return bool(self._timers) and self._timers[0][0] < self.now + RESOLUTION_S
 
     def ripen(self) -> None:
-        """Let the timers that are due be called in the round of the loop that begins now."""
+        """Let the round of the loop that begins now call the timers that are due."""
         while self.has_due():
             self._ready.append(self._next())  # type: ignore[attr-defined]
 
@@ -179,8 +173,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def awaited(self) -> Iterator[Any]:
         """Yield the functions that timers will call."""
-        timers: Iterator[Any] = (each[2] for each in self._timers)
-        return (each._callback for each in timers if not each.cancelled())
+        handles: Iterator[Any] = (timer[2] for timer in self._timers)
+        return (handle._callback for handle in handles if not handle.cancelled())
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
@@ -189,11 +183,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return asyncio.wrap_future(AtOnce().submit(func, *args), loop=self)
 
     def give_clock(self) -> None:
-        """Let Tornado's timers follow this loop's clock; to be called while it runs."""
+        """Give Tornado's timers the clock of this loop, which must run."""
         IOLoop.current().time = self.time  # type: ignore[method-assign]
 
     def move(self) -> None:
-        """Set the clock to what comes next: a timer of this process, or of the test's process."""
+        """Set the clock to the next timer of this process or of the test's process."""
         if fault := self.find_error() or self.find_fault(self._is_patient):
             self._fault, self.owes = fault, True
             return
@@ -203,7 +197,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         elif target is not None:
             self.now = max(self.now, target)
         else:
-            self.owes = True  # it may never end, but that is for the test to say
+            self.owes = True  # the test's process decides whether to wait for ever
 
     def hand_over(self) -> None:
         """Let the test's process work until it waits again."""
@@ -215,7 +209,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._is_sending = not have_arrived(self._waiting.get_map())
             self.turns.give(now=self.now, fault=self._fault)
         woken, _, _ = select([self.turns.connection, self._ssock], [], [])  # type: ignore[attr-defined]
-        if self.turns.connection in woken:  # else it was a signal, or the parent has ended
+        if self.turns.connection in woken:  # otherwise a signal came, or the parent has ended
             self.is_away = False
             self._take(self.turns.take())
 
@@ -224,13 +218,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if answer is None:
             self.stop()
         elif fault is not None and not answer["heard"]:
-            # The end of this process is heard by any test; its log ends with the reason.
+            # Any test notices the end of this process, whose log ends with the reason.
             sys.stderr.write(f"{fault.text}\n")
             raise StuckError(fault.text.partition("\n")[0])
         else:
             self.deadline, self._is_patient = answer["deadline"], answer["patient"]
-            # A message that is larger than the buffers arrives in parts; and on a busy machine one
-            # may arrive after the turn that was given after it, and so was not read in that turn.
+            # A message that is larger than the buffers arrives in parts. On a busy machine it may
+            # arrive after a later turn, in which it was not read then.
             is_sending = self._is_sending or not have_arrived(self._waiting.get_map())
             self.owes |= answer["unsent"] or is_sending
 
@@ -240,46 +234,45 @@ class _Selector(selectors.DefaultSelector):
         super().__init__()
         self._loop = loop
         self._moves = 0
-        self._passes = 0
-        """How often the loop went round since nothing was left to do."""
+        self._rounds = 0
+        """Rounds of the loop since it last had nothing to do."""
         self._is_drained = False
-        """Whether everything has been read that the test's process sent in its last turn."""
+        """Whether all that the test's process sent in its last turn has been read."""
 
     def select(self, timeout: float | None = None) -> list[Any]:
         """Return what can be read or written; move the clock if nothing can."""
-        # If callbacks are ready, messages are read when none is left.
+        # While callbacks are ready, nothing is read.
         is_busy = (timeout is not None and timeout <= 0) or self._loop.has_due()
-        self._watch(is_busy)
+        self._rounds = self._rounds + 1 if is_busy else 0
+        if self._rounds > MOST_ROUNDS and self._loop.turns is not None:
+            raise StuckError(tell_standstill(names_at_work(asyncio.all_tasks(self._loop))))
         events = [] if is_busy else self._look()
         self._loop.ripen()
         return events
-
-    def _watch(self, is_busy: bool) -> None:
-        """End the process if it goes round and round at one time."""
-        self._passes = self._passes + 1 if is_busy else 0
-        if self._passes > MOST_PASSES and self._loop.turns is not None:
-            raise StuckError(tell_standstill(names_at_work(asyncio.all_tasks(self._loop))))
 
     def _look(self) -> list[Any]:
         loop = self._loop
         if not loop.is_away and (events := self._arrived()):
             return events
         if loop.turns is None:
-            return self._pass_freely()
-        if loop.owes or loop.is_away:
+            if (target := loop.next_timer()) is None:
+                return super().select(None)
+            loop.now = max(loop.now, target)
+        elif loop.owes or loop.is_away:
             with loop.aside:
                 loop.hand_over()
             self._is_drained = False
-            # Still away, it was woken by a signal, which stays unread otherwise and wakes it again.
+            # Still away, a signal has woken it, which would wake it again if it stayed unread.
             return super().select(0) if loop.is_away else []
-        loop.move()
+        else:
+            loop.move()
         return []
 
     def _arrived(self) -> list[Any]:
         """Return what can be read or written.
 
-        After a turn of the test's process nothing more comes from there until its next one. Signals
-        and the parent's end can wait for a few moves of the clock.
+        The test's process sends nothing between two of its turns. Signals and the end of the parent
+        can wait for a few moves of the clock.
         """
         self._moves += 1
         if self._is_drained and self._moves % MOVES:
@@ -287,9 +280,3 @@ class _Selector(selectors.DefaultSelector):
         events = super().select(0)
         self._is_drained = not events and self._loop.turns is not None
         return events
-
-    def _pass_freely(self) -> list[Any]:
-        if (target := self._loop.next_timer()) is None:
-            return super().select(None)
-        self._loop.now = max(self._loop.now, target)
-        return []

@@ -88,17 +88,17 @@ def _scheduler_options(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fix_chance(seed: int) -> None:
-    """Make random numbers, and names that are to be unique, those of the seed."""
+    """Draw random numbers and unique names from the seed."""
     random.seed(seed)
     source = random.Random(f"{seed}:names")
     uuid.uuid4 = lambda: uuid.UUID(int=source.getrandbits(128), version=4)
 
 
 def _order_sets() -> None:
-    """Let the order of a worker's sets of tasks depend on their keys, not on where they lie.
+    """Let the order of a worker's sets of tasks depend on keys, not on places in memory.
 
-    So does that of the scheduler's sets of groups: a span goes through its groups until one is not
-    done, and this has been 228 and 261 bytecodes in runs of the same code.
+    The same holds for the scheduler's sets of groups: a span visits its groups until one is not
+    done, which has been 228 and 261 bytecodes in runs of the same code.
     """
     TaskState.__hash__ = lambda task: hash(task.key)  # type: ignore[method-assign, assignment]
     groups: Any = TaskGroup
@@ -106,7 +106,7 @@ def _order_sets() -> None:
 
 
 def _name_addresses() -> None:
-    """Let addresses within this process be free of its number, and so the same in each run."""
+    """Leave the number of this process out of its addresses, so that they are the same again."""
     numbers = itertools.count(1)
     manager: Any = global_manager
     manager.validate_address = lambda address: None
@@ -116,7 +116,7 @@ def _name_addresses() -> None:
 
 
 def _watch_writes(loop: VirtualLoop) -> None:
-    """Note whatever is sent to the test's process: it must have the turn before time goes on."""
+    """Note what is sent to the test's process, which then gets the turn before time goes on."""
 
     def noted(before: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(before)
@@ -126,5 +126,5 @@ def _watch_writes(loop: VirtualLoop) -> None:
 
         return after
 
-    for name in ("write_to_fd", "close_fd"):  # whatever is above them, nothing gets past these
+    for name in ("write_to_fd", "close_fd"):  # everything that is sent passes these
         setattr(IOStream, name, noted(getattr(IOStream, name)))

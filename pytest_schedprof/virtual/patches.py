@@ -1,8 +1,7 @@
 """What is patched in the test's process while it has a virtual cluster.
 
-A test's thread says that it waits, clients say where they connect, and what both read of the time
-is the cluster's, as are their random names (`chance`). Threads that have nothing to do with it
-notice nothing.
+The test's thread announces that it waits, clients announce where they connect, and both read the
+cluster's time and draw its random names (`choices`). Nothing changes for other threads.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from functools import wraps
 from typing import Any
 
@@ -28,14 +27,15 @@ from pytest_schedprof.virtual.loop import EPOCH, AtOnce, replace_clocks
 from pytest_schedprof.virtual.turns import OWN
 
 PATIENCE_S = 0.05
-"""Real time after which a test that waits for something unknown is said to wait for the cluster."""
+"""Real time after which a test that waits for something unknown is taken to wait for the
+cluster."""
 
 POLL_S = 0.001
-"""Virtual time that goes by when a test asks whether a task is done."""
+"""Virtual time that passes when a test asks whether a task is done."""
 
 FULL_S = 10.0
-"""Full times are multiples of this. What the scheduler does from time to time, as balancing every
-0.1 s, is at the same point at each of them."""
+"""Full times are multiples of this. The scheduler's periodic work, such as balancing every 0.1 s,
+is at the same point at all of them."""
 
 _CONDUCTORS: dict[str, Conductor] = {}
 """The conductor of each virtual cluster, by the address of its scheduler."""
@@ -47,7 +47,7 @@ _UNDO = ExitStack()
 
 
 def conduct(address: str, conductor: Conductor) -> None:
-    """Let a conductor govern the clients of the scheduler at an address."""
+    """Let a conductor govern the clients of a scheduler."""
     if not _CONDUCTORS:
         _install()
     _CONDUCTORS[address] = conductor
@@ -55,7 +55,7 @@ def conduct(address: str, conductor: Conductor) -> None:
 
 
 def dismiss(address: str) -> None:
-    """Govern the clients of an address no longer; without any cluster nothing stays patched."""
+    """Govern the clients of a scheduler no longer; the last one undoes all patches."""
     conductor = _CONDUCTORS.pop(address, None)
     if conductor in _CURRENT:
         _CURRENT.clear()
@@ -66,33 +66,28 @@ def dismiss(address: str) -> None:
 
 
 def move_on(address: str, offset: float = 0.0) -> None:
-    """Let the test use this cluster from now on, and move its clock to the next full time."""
+    """Let the test use this cluster from now on, and move its clock past the next full time."""
     conductor = _CONDUCTORS[address]
     if not conductor.is_gone:
         _CURRENT[:] = [conductor]
-        gc.collect()  # else futures of an earlier round may be released in this one
+        gc.collect()  # otherwise futures of an earlier round may be released in this one
         conductor.sleep(FULL_S - (conductor.now - EPOCH - offset) % FULL_S)
-
-
-def renew_names(address: str, number: int) -> None:
-    """Draw the names of a round, whatever was named before it."""
-    _CONDUCTORS[address].renew_names(number)
 
 
 def _governor() -> Conductor | None:
     """Return the conductor that governs the calling thread, if any."""
-    here = threading.get_ident()
-    return next((each for each in _CURRENT if each.governs(here)), None)
+    thread = threading.get_ident()
+    return next((conductor for conductor in _CURRENT if conductor.governs(thread)), None)
 
 
 def _of_test() -> Conductor | None:
-    """Return the conductor of the calling thread, if that is the test's."""
+    """Return the conductor of the calling thread if that is the test's."""
     conductor = _governor()
     return conductor if conductor and conductor.body == threading.get_ident() else None
 
 
 def _wait(self: Any, timeout: float | None = None) -> bool:
-    """Do as `threading.Condition.wait`, and tell the conductor of the test's thread."""
+    """Replace `threading.Condition.wait`: announce the wait of the test's thread."""
     conductor = _of_test()
     if conductor is None or self is conductor.changed:
         return bool(REAL_WAIT(self, timeout))
@@ -100,7 +95,7 @@ def _wait(self: Any, timeout: float | None = None) -> bool:
         return bool(REAL_WAIT(self, timeout))
     caller = sys._getframe(1).f_globals.get("__name__")
     if not (conductor.is_syncing or caller == "distributed.client"):
-        # Somebody else may be waited for: a thread that starts, a lock. The clock stands still.
+        # It may wait for a thread that starts, or for a lock. Until then the clock stands still.
         limit_s = PATIENCE_S if timeout is None else min(timeout, PATIENCE_S)
         if REAL_WAIT(self, limit_s):
             return True
@@ -114,7 +109,7 @@ REAL_JOIN = threading.Thread.join
 
 
 def _join(self: threading.Thread, timeout: float | None = None) -> None:
-    """Do as `threading.Thread.join`; a thread that the test waits for may wait for the cluster."""
+    """Replace `threading.Thread.join`: the other thread may wait for the cluster."""
     caller = str(sys._getframe(1).f_globals.get("__name__"))
     # Those of distributed are event loops that end by themselves.
     if _of_test() is None or caller.startswith("distributed."):
@@ -129,7 +124,7 @@ def _join(self: threading.Thread, timeout: float | None = None) -> None:
 
 
 def _ending_of(thread: threading.Thread) -> threading.Event:
-    """Return an event that is set when a thread has ended: for that the test can wait in turn."""
+    """Return an event that is set when a thread has ended, for which the test can wait in turn."""
     has_ended = threading.Event()
 
     def watch() -> None:
@@ -144,12 +139,12 @@ STARTING = (
     threading.Thread.start.__code__,
     utils.LoopRunner._start_unlocked.__code__,
 )
-"""What waits for a thread that starts, which may take long on a busy machine."""
+"""Code that waits for a thread to start, which may take long on a busy machine."""
 
 
 def _is_starting_thread() -> bool:
     """Whether the calling thread waits for an event that another one sets when it starts."""
-    waiting = sys._getframe(2).f_back  # who called `Event.wait`, which called `_wait`
+    waiting = sys._getframe(2).f_back  # the caller of `Event.wait`, which called `_wait`
     return waiting is not None and waiting.f_code in STARTING
 
 
@@ -176,7 +171,7 @@ _REAL_SLEEP = time.sleep
 
 
 def _sleep(seconds: float) -> None:
-    """Do as `time.sleep`; a test sleeps in virtual time, unless it stops its own event loop."""
+    """Replace `time.sleep`: a test sleeps in virtual time unless it stops its own event loop."""
     conductor = None if _is_in_coroutine() else _of_test()
     caller = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
     if conductor is None or caller in sys.stdlib_module_names or caller == "pytest_schedprof":
@@ -189,7 +184,7 @@ _REAL_CONNECT: Any = Client._ensure_connected
 
 
 async def _ensure_connected(self: Any, timeout: Any = None) -> None:
-    """Connect a client, whose loop is governed from now on."""
+    """Connect a client, and govern its loop from now on."""
     conductor = _CONDUCTORS.get(getattr(self.scheduler, "address", ""))
     if conductor is not None and self.status != "closed":
         conductor.adopt(self)
@@ -214,24 +209,20 @@ _REAL_SYNC: Any = utils.sync
 
 
 def _sync(loop: Any, function: Any, *args: Any, **keywords: Any) -> Any:
-    """Do as `sync`; the test waits for that cluster whose client it is."""
+    """Replace `sync`: the test waits for the cluster of the client."""
     conductor = _conductor_for(loop, function)
     if conductor is not None and threading.get_ident() != conductor.body:
         with conductor.job_waiting():
             return _REAL_SYNC(loop, function, *args, **keywords)
     if conductor is not None:
         _CURRENT[:] = [conductor]
-        if conductor.is_asked_too_often():
+        if conductor.is_polling():
             conductor.sleep(POLL_S)
         is_new = not conductor.has(loop.asyncio_loop)
         is_patient = keywords.get("callback_timeout") is None
-        with conductor.syncing(is_patient=is_patient), _starting(conductor, is_new):
+        with conductor.syncing(is_patient=is_patient, is_expecting=is_new):
             return _REAL_SYNC(loop, function, *args, **keywords)
     return _REAL_SYNC(loop, function, *args, **keywords)
-
-
-def _starting(conductor: Conductor, is_new: bool) -> AbstractContextManager[None]:
-    return conductor.expecting() if is_new else nullcontext()
 
 
 def _conductor_for(loop: Any, function: Any) -> Conductor | None:
@@ -248,38 +239,36 @@ _REAL_STATUS: Any = Future.status.fget  # type: ignore[attr-defined]
 
 
 def _done(self: Any) -> bool:
-    """Say whether a task is done; who asks again and again lets time go by."""
+    """Return whether a task is done; if not, let time pass, because the test may poll."""
     if not _REAL_DONE(self):
-        _let_time_go_by()
+        _let_time_pass()
     return bool(_REAL_DONE(self))
 
 
 def _get_status(self: Any) -> Any:
-    """Return the state of a task; who asks again and again lets time go by."""
+    """Return the state of a task; if it is pending, let time pass, because the test may poll."""
     if _REAL_STATUS(self) == "pending":
-        _let_time_go_by()
+        _let_time_pass()
     return _REAL_STATUS(self)
 
 
-def _let_time_go_by() -> None:
-    """Let the test's thread wait for a moment."""
+def _let_time_pass() -> None:
     if (conductor := _of_test()) is not None and not _is_in_coroutine():
         conductor.sleep(POLL_S)
 
 
 def _is_in_coroutine() -> bool:
-    """Whether the calling thread runs an event loop, which would stand if the thread waited."""
+    """Whether the calling thread runs an event loop, which a wait of the thread would stop."""
     return asyncio._get_running_loop() is not None
 
 
 class _Offloading(Executor):
-    """Does at once what a governed thread gives to another one; others get their thread."""
+    """Runs at once what a governed thread submits, and in threads what others submit."""
 
     def __init__(self, threads: Executor) -> None:
         self._threads = threads
 
     def submit(self, function: Any, /, *args: Any, **keywords: Any) -> Any:
-        """Run a function, or have it run."""
         executor = self._threads if _governor() is None else AtOnce()
         return executor.submit(function, *args, **keywords)
 
@@ -288,7 +277,7 @@ _REAL_TIME = time.time
 
 
 def _reading() -> float:
-    """Return the virtual time to whoever is governed, the real time to all others."""
+    """Return the virtual time in governed threads, and the real time in others."""
     conductor = _governor()
     return _REAL_TIME() if conductor is None else conductor.now
 

@@ -25,7 +25,7 @@ from pytest_schedprof.virtual.behaviour import Behaviour
 from pytest_schedprof.virtual.choices import ChoosingLine
 from pytest_schedprof.virtual.hollow_server import WorkerServer
 from pytest_schedprof.virtual.hollow_worker import HollowWorker
-from pytest_schedprof.virtual.lines import TO_WORKER_S, Line
+from pytest_schedprof.virtual.lines import TO_WORKER_S
 from pytest_schedprof.virtual.stories import names_at_work
 from pytest_schedprof.virtual.turns import OWN
 from pytest_schedprof.virtual.world import World
@@ -40,12 +40,12 @@ class Restarts:
     """Lets the scheduler die, and another one take its place."""
 
     def __init__(self, scheduler: Scheduler, options: dict[str, Any]) -> None:
-        """Take a scheduler that was not started, and the options it was made of."""
+        """Take a scheduler before its start, and the options of which it was made."""
         self._scheduler: Any = scheduler
         self._options = {**options, "plugins": ()}
         self._handle = scheduler.handle_comm
         self._own: set[asyncio.Task[None]] = set()
-        """Those that handle connections of the session."""
+        """Tasks that handle connections of the session."""
         self._waiting: list[Comm] = []
         """Connections that wait for a scheduler."""
         self.is_up = asyncio.Event()
@@ -62,13 +62,15 @@ class Restarts:
             return self._handle(comm)
         else:
             self._waiting.append(comm)
-        return _Nothing()
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
 
     def die(self) -> None:
-        """End whatever the scheduler does, without a word to anybody.
+        """End all that the scheduler does, and tell nobody.
 
-        Its coroutines end in a scheduler without tasks, workers and clients. A process that dies
-        does not let them end, so what they do last must concern nobody.
+        Its coroutines end in a scheduler without tasks, workers and clients. The process of a real
+        scheduler would not let them end, so their last steps must have no effect.
         """
         self.is_up.clear()
         facts.outlive(self._scheduler)
@@ -77,7 +79,7 @@ class Restarts:
         self._stop()
         self._renew()
         self._scheduler._comms.update(comms)
-        self._scheduler._is_finalizing = _yes
+        self._scheduler._is_finalizing = lambda: True
         for task in working:
             task.cancel()
         for comm in comms:
@@ -85,7 +87,7 @@ class Restarts:
                 comm.abort()
 
     async def rise(self) -> None:
-        """Start a scheduler that knows nothing."""
+        """Start an empty scheduler."""
         self._stop()
         self._renew()
         del self._scheduler._is_finalizing
@@ -98,12 +100,12 @@ class Restarts:
             self._handle(comm)
 
     def _requests(self) -> list[asyncio.Task[Any]]:
-        """Return the tasks in which the scheduler handles what workers told it."""
+        """Return the tasks in which the scheduler handles messages of workers."""
         tasks = asyncio.all_tasks(asyncio.get_event_loop()) - self._own
-        return [each for each in tasks if names_at_work([each])]
+        return [task for task in tasks if names_at_work([task])]
 
     def _stop(self) -> None:
-        """Stop what a scheduler does from time to time."""
+        """Stop the scheduler's periodic callbacks, extensions and monitor."""
         for callback in self._scheduler.periodic_callbacks.values():
             callback.stop()
         for extension in self._scheduler.extensions.values():
@@ -112,15 +114,17 @@ class Restarts:
         self._scheduler.monitor.close()
 
     def _renew(self) -> None:
-        """Make it a new scheduler, but for its address and for what the session has there."""
+        """Make it a new scheduler, which keeps its address and the session's connections."""
         scheduler = self._scheduler
         kept = {name: vars(scheduler)[name] for name in STAYING}
-        own = {each: op for each, op in scheduler._comms.items() if each.remote_info.get(OWN)}
-        lines = {name: each for name, each in scheduler.client_comms.items() if each.comm in own}
+        own = {comm: op for comm, op in scheduler._comms.items() if comm.remote_info.get(OWN)}
+        lines = {name: line for name, line in scheduler.client_comms.items() if line.comm in own}
         clients = {name: scheduler.clients[name] for name in lines if name in scheduler.clients}
-        plugins = {name: each for name, each in scheduler.plugins.items() if self._is_our(name)}
+        plugins = {
+            name: plugin for name, plugin in scheduler.plugins.items() if self._is_ours(name)
+        }
         world = scheduler.extensions[WORLD]
-        scheduler.start_http_server = _nothing
+        scheduler.start_http_server = lambda *args, **keywords: None  # there is one already
         Scheduler.__init__(scheduler, **self._options)
         del scheduler.start_http_server
         vars(scheduler).update(kept)
@@ -131,29 +135,14 @@ class Restarts:
         scheduler.extensions[WORLD] = world
         scheduler.status = Status.running
 
-    def _is_our(self, name: str) -> bool:
-        """Whether a plugin is one that records, or that a virtual cluster needs."""
+    def _is_ours(self, name: str) -> bool:
+        """Whether a plugin records, or is needed by a virtual cluster."""
         recorded = getattr(self._scheduler, TASK_STREAM, {}).get("plugin")
         return name.startswith(OUR_PLUGINS) or self._scheduler.plugins[name] is recorded
 
 
-class _Nothing:
-    """What a listener may await."""
-
-    def __await__(self) -> Any:
-        return iter(())
-
-
-def _nothing(*args: Any, **keywords: Any) -> None:
-    """Start no second server of HTTP."""
-
-
-def _yes() -> bool:
-    return True
-
-
 PATIENCE_S = 30.0
-"""How long anybody waits for a worker that is cut off, as connections do by default."""
+"""How long a request waits for a worker that is cut off: the default of dask's connections."""
 
 
 class VirtualServer(WorkerServer):
@@ -165,9 +154,9 @@ class VirtualServer(WorkerServer):
         self, scheduler: Scheduler, behaviour: Behaviour, count: int, world: World
     ) -> None:
         inside = next(
-            each.contact_address
-            for each in scheduler.listeners
-            if each.contact_address.startswith("inproc://")
+            listener.contact_address
+            for listener in scheduler.listeners
+            if listener.contact_address.startswith("inproc://")
         )
         super().__init__(inside, behaviour, Security(), 1)
         self.real_scheduler = scheduler
@@ -182,15 +171,16 @@ class VirtualServer(WorkerServer):
         }
         scheduler.add_plugin(_Lines(self), name=_Lines.name)
         manager: Any = global_manager
-        manager.listeners = _Doors(self, manager.listeners)
+        manager.listeners = _Listeners(self, manager.listeners)
         for op, handler in list(self.handlers.items()):
             if "comm" in inspect.signature(handler).parameters:
                 self.handlers[op] = self._after_its_way(handler)
 
     def _after_its_way(self, handler: Callable[..., Any]) -> Callable[..., Any]:
-        """Let a request take its way to the worker, and wait for the end of a partition.
+        """Delay a request by its latency, and until the end of a partition.
 
-        Else who asks again and again, until a message has arrived, would keep time from passing.
+        Without that a client that repeats a request until the worker has got a message would wait
+        for ever, because no time passes meanwhile.
         """
 
         @wraps(handler)
@@ -204,22 +194,14 @@ class VirtualServer(WorkerServer):
         return handle
 
     def give_address(self, worker: HollowWorker) -> str:
-        """Give the worker an address of this process, which none before it had.
-
-        Else others would ask it for what its predecessor held.
-        """
+        """Give the worker an address that none has had: others may ask an old one for its data."""
         self._incarnations[worker.name] += 1
         again = self._incarnations[worker.name] - 1
         address = f"inproc://worker-{worker.name}{f'-{again}' if again else ''}"
         self.hollow[address] = worker
         return address
 
-    def named(self, name: str) -> Any:
-        """Return the worker of a name, None if there is none."""
-        return next((each for each in self.hollow.values() if each.name == name), None)
-
     def close_address(self, address: str) -> None:
-        """Answer no requests there any more."""
         if self.hollow.pop(address, None) is not None:
             self._left.add(address)
 
@@ -228,34 +210,23 @@ class VirtualServer(WorkerServer):
         await type(worker)(self, name=worker.name, nthreads=worker.nthreads)
 
     def phase(self, worker: HollowWorker) -> float:
-        """Return when a worker sends its first heartbeat, as a part of the interval."""
+        """Return the part of the interval after which a worker sends its first heartbeat."""
         number = int(worker.name) if worker.name.isdigit() else crc32(worker.name.encode())
         return (number % self._count + 1) / self._count
 
-    def line_to(self, address: str) -> Line:
-        """Return the line from the scheduler to a worker."""
-        worker: Any = self.hollow[address]
-        loop = asyncio.get_running_loop()
-        latency = self.behaviour.seconds_on_way(f"to {address}")
-        line = ChoosingLine(
-            loop, worker.receive, self.world.expect, interval=TO_WORKER_S, latency=latency
-        )
-        line.choices, line.journal, line.address = self.world.choices, self.world.journal, address
-        return line
-
     def keep(self, coroutine: Any) -> None:
-        """Run a coroutine; a task that nobody holds may be collected before its end."""
+        """Run a coroutine, and hold its task: another one may be collected before its end."""
         task = asyncio.ensure_future(coroutine)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    def tell(self, address: str, messages: list[dict[str, Any]]) -> None:
-        """Let the scheduler handle a worker's messages, as it does those of a stream."""
+    def deliver(self, address: str, messages: list[dict[str, Any]]) -> None:
+        """Let the scheduler handle a worker's messages as those of a stream."""
         scheduler = self.real_scheduler
         for message in messages:
             if address not in scheduler.stream_comms:
                 break
-            self.world.journal.told(self.world.loop.now, address, message)
+            self.world.journal.arrived(self.world.loop.now, "from", address, message)
             op = message.pop("op")
             handled = scheduler.stream_handlers[op](worker=address, **message)
             if self._is_async.get(op):
@@ -263,9 +234,9 @@ class VirtualServer(WorkerServer):
 
 
 class _Lines(SchedulerPlugin):
-    """Puts a line in the place of each worker's `BatchedSend`, and sees what is decided.
+    """Replaces each worker's `BatchedSend` by a line, and notes decisions.
 
-    It is one plugin for both: the scheduler's loops over its plugins are counted.
+    One plugin does both, because the scheduler's loops over its plugins are counted.
     """
 
     name = "schedprof-lines"
@@ -275,19 +246,27 @@ class _Lines(SchedulerPlugin):
         self.transition = server.world.choices.transition  # type: ignore[method-assign]
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
-        line: Any = self._server.line_to(worker)
+        world, behaviour = self._server.world, self._server.behaviour
+        receiver: Any = self._server.hollow[worker]
+        line: Any = ChoosingLine(
+            world.loop,
+            receiver.receive,
+            world.expect,
+            interval=TO_WORKER_S,
+            latency=behaviour.seconds_on_way(f"to {worker}"),
+        )
+        line.choices, line.journal, line.address = world.choices, world.journal, worker
         scheduler.stream_comms[worker] = line
 
 
-class _Doors(dict[str, Any]):
-    """The listeners of this process; that of a worker is made when somebody connects to it."""
+class _Listeners(dict[str, Any]):
+    """The listeners of this process; one of a worker is made when somebody connects to it."""
 
     def __init__(self, server: VirtualServer, others: Mapping[str, Any]) -> None:
         super().__init__(others)
         self._server = server
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the listener of a name."""
         if f"inproc://{name}" in self._server.hollow:
             return _Listener(name, self._server, self._server.handle_comm, ("out", "in"))
         listener = super().get(name, default)
@@ -312,7 +291,6 @@ class _Listener(InProcListener):
         self._ways = ways
 
     def connect_threadsafe(self, request: Any) -> None:
-        """Accept a connection."""
         comm = _Connection(
             local_addr=self.contact_address,
             peer_addr=f"inproc://{request.c_addr}",
@@ -328,24 +306,22 @@ class _Listener(InProcListener):
 
 
 class _Connection(InProc):
-    """The accepted end of a connection between the scheduler and a worker, which is counted.
+    """The accepted end of a connection between the scheduler and a worker.
 
-    The messages in which both sides agree on a protocol are not, as on other connections.
+    Its messages are counted, without those in which both sides agree on a protocol.
     """
 
     passed: Callable[[str, Any], None]
     ways: tuple[str, str]
-    """Where a message goes that is read from here, and one that is written."""
+    """The directions of messages that are read and written."""
 
     async def read(self, deserializers: Any = "ignored") -> Any:
-        """Read a message."""
         message = await super().read(deserializers)  # type: ignore[no-untyped-call]
         if self.remote_info:
             self.passed(self.ways[0], message)
         return message
 
     async def write(self, msg: Any, serializers: Any = None, on_error: Any = None) -> Any:
-        """Write a message."""
         if self.remote_info:
             self.passed(self.ways[1], msg)
         return await super().write(msg, serializers, on_error)  # type: ignore[no-untyped-call]

@@ -40,7 +40,7 @@ def is_part(key: Any, dependencies: Any) -> bool:
     return IS_KNOWN and (
         key_split(key).endswith(TRANSFER)
         or _is_barrier(key)
-        or any(_is_barrier(each.key) for each in dependencies)
+        or any(_is_barrier(dependency.key) for dependency in dependencies)
     )
 
 
@@ -49,7 +49,7 @@ def _is_barrier(key: Any) -> bool:
 
 
 class ElsewhereError(Exception):
-    """The output of a shuffle is on another worker, and the scheduler has been told so."""
+    """The output of a shuffle is on another worker, to which the scheduler restricts the task."""
 
 
 class Shuffles:
@@ -133,8 +133,8 @@ def _calls(spec: Any) -> Iterator[Mapping[str, Any]]:
     elif isinstance(spec, Mapping):
         yield from _calls(list(spec.values()))
     elif isinstance(spec, (list, tuple)):
-        for each in spec:
-            yield from _calls(each)
+        for element in spec:
+            yield from _calls(element)
 
 
 def _parameters(function: Any) -> set[str]:

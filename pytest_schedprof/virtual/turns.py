@@ -1,7 +1,7 @@
-"""Hands the turn back and forth between the cluster and the test's process.
+"""Passes the turn between the cluster and the test's process.
 
-Whoever has the turn handles messages; the other one waits. The time is the cluster's: it tells it
-with each turn that it gives away. The test's process tells in return when its next timer is due.
+The process that has the turn handles messages, and the other one waits. The cluster sends its time
+with the turn. The test's process sends in return when its next timer is due.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from selectors import EVENT_WRITE, SelectorKey
 from typing import Any
 
 OUTQ = 0x5411
-"""Linux's ioctl that tells how many bytes of a socket the other end has not received."""
+"""Linux's ioctl for the number of bytes of a socket that the other end has not received."""
 
 OWN = "schedprof-own"
-"""What a connection of the session says of itself, so that it outlives the scheduler."""
+"""Marks a connection of the session, which outlives the scheduler."""
 
 
 class Turns:
@@ -51,18 +51,18 @@ class Turns:
 
 
 def acknowledge(sockets: Iterable[Any]) -> None:
-    """Let the other ends of these sockets know at once what has been received here.
+    """Acknowledge at once what these sockets have received.
 
-    By itself Linux waits for up to 40 ms, and both processes would pass on the turn again and again
-    until then, because nobody knows that everything has arrived.
+    By default Linux waits for up to 40 ms. Until then neither process knows that everything has
+    arrived, and they would pass the turn back and forth.
     """
     if sys.platform != "linux":
         return
-    for each in sockets:
-        borrowed = socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=each)
+    for descriptor in sockets:
+        borrowed = socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=descriptor)
         try:
             borrowed.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-        except OSError:  # it is none of TCP
+        except OSError:  # it is not one of TCP
             pass
         finally:
             borrowed.detach()
@@ -71,18 +71,18 @@ def acknowledge(sockets: Iterable[Any]) -> None:
 def have_arrived(sockets: Mapping[Any, SelectorKey]) -> bool:
     """Return whether all that was sent on these sockets is in the receivers' buffers.
 
-    If a loop waits to write to one, it is full, or its connection is not made yet.
+    If a loop waits to write to a socket, this is full, or its connection is not made yet.
     """
-    if any(each.events & EVENT_WRITE for each in sockets.values()):
+    if any(socket.events & EVENT_WRITE for socket in sockets.values()):
         return False
     if sys.platform != "linux":
         return True
     from fcntl import ioctl
 
-    for each in sockets:
+    for descriptor in sockets:
         try:
-            (left,) = struct.unpack("i", ioctl(each, OUTQ, b"\0" * 4))
-        except OSError:  # it is none, or is listening
+            (left,) = struct.unpack("i", ioctl(descriptor, OUTQ, b"\0" * 4))
+        except OSError:  # it is not a socket, or is listening
             continue
         if left:
             return False
@@ -90,10 +90,10 @@ def have_arrived(sockets: Mapping[Any, SelectorKey]) -> bool:
 
 
 class RandomNames:
-    """Draws the names of each place in the code by itself.
+    """Draws names, from a sequence of its own for each line of code.
 
-    Releases of dask differ in how many random names they draw beside those of tasks. If all were
-    drawn one after the other, the same tasks would have other names in another release.
+    Releases of dask differ in how many random names they draw beside those of tasks. From a single
+    sequence the same tasks would get other names in another release.
     """
 
     def __init__(self, seed: str) -> None:
@@ -103,7 +103,7 @@ class RandomNames:
     def draw(self, function: str, line: int) -> uuid.UUID:
         """Return the next name for a line of a function.
 
-        Lines have other numbers in other releases: they count in the order of their first use.
+        Releases differ in the numbers of lines, so lines count in the order of their first use.
         """
         function = function.replace("_", "")  # private in one release, public in another
         lines = self._places.setdefault(function, {})

@@ -28,7 +28,6 @@ class ExactExecutor(Executor):
     _worker: Any
 
     def gather(self, instruction: GatherDep) -> None:
-        """Simulate a transfer, and count it."""
         window = self._worker.server.world.journal.window
         if window is not None:
             window.note_transfer(len(instruction.to_gather), instruction.total_nbytes)
@@ -37,10 +36,10 @@ class ExactExecutor(Executor):
     def _begin(self, seconds: float) -> None:
         workers = self._worker.server.world.workers
         if workers is not None:
-            workers.tempt(self._worker, seconds)
+            workers.draw(self._worker, seconds)
 
     def _receive(self, instruction: GatherDep, data: dict[Any, object]) -> None:
-        """Receive what was sent; if a partition keeps it, wait as long as a connection would."""
+        """Receive the data; during a partition, wait as long as a connection would."""
         world, left_s = self._worker.server.world, self._cut_for(instruction.worker)
         if left_s > 0:
             received = world.expect(partial(super()._receive, instruction, data))
@@ -52,13 +51,13 @@ class ExactExecutor(Executor):
         return super()._is_lost(address) or self._cut_for(address) > 0
 
     def _cut_for(self, address: str) -> float:
-        """Return for how long nothing arrives from a worker."""
+        """Return how much longer nothing arrives from a worker."""
         server = self._worker.server
         sender = getattr(server.hollow.get(address), "cut_until", 0.0)
         return float(max(self._worker.cut_until, sender) - server.world.loop.now)
 
     def _transfer_seconds(self, instruction: GatherDep) -> float:
-        """Return how long a transfer takes on the links of both workers, which others use too."""
+        """Return how long a transfer takes on both workers' links, which they share with others."""
         server = self._worker.server
         alone = server.behaviour.transfer_seconds(instruction.total_nbytes, self._latency())
         sender = server.hollow.get(instruction.worker)
@@ -77,7 +76,7 @@ class ExactExecutor(Executor):
 
 
 class VirtualWorker(HollowWorker):
-    """Talks to the scheduler over lines, which need no sockets."""
+    """Is connected to the scheduler by lines, which need no sockets."""
 
     server: Any
     make_executor = ExactExecutor
@@ -87,7 +86,7 @@ class VirtualWorker(HollowWorker):
         self._adding: asyncio.Task[None] | None = None
         self.link = Link()
         self.cut_until = self.silent_until = 0.0
-        """When messages, or heartbeats only, reach the scheduler again."""
+        """The times from which messages, and heartbeats, reach the scheduler again."""
         self._line: Line | None = None
         self._beat: asyncio.TimerHandle | None = None
 
@@ -108,7 +107,7 @@ class VirtualWorker(HollowWorker):
         return self
 
     def join(self) -> None:
-        """Join as any worker does; the scheduler's coroutine runs for as long as this stays."""
+        """Register with the scheduler, whose coroutine runs until this worker leaves."""
         self.address = self.server.give_address(self)
         presence = self._comm = Presence(self.address, self._welcome)
         message = introduction(self)
@@ -120,11 +119,7 @@ class VirtualWorker(HollowWorker):
         )
 
     def has_joined(self) -> bool:
-        """Whether the scheduler has let it in.
-
-        Raises:
-            Exception: what the scheduler raised instead.
-        """
+        """Whether the scheduler has accepted it; raise what the scheduler raised instead."""
         if self._adding is not None and self._adding.done():
             self._adding.result()
         return self.status is not Status.init
@@ -138,21 +133,23 @@ class VirtualWorker(HollowWorker):
         self.status, self._adding = Status.running, None
         loop = asyncio.get_running_loop()
         latency = self.server.behaviour.seconds_on_way(f"from {self.address}")
-        self._line = Line(loop, self._tell, world.expect, interval=TO_SCHEDULER_S, latency=latency)
+        self._line = Line(
+            loop, self._deliver, world.expect, interval=TO_SCHEDULER_S, latency=latency
+        )
         # Real workers do not start at the same instant, so their heartbeats are spread too.
         self.interval_s = answer["heartbeat-interval"]
         phase = self.server.phase(self)
         self._beat = loop.call_later(self.interval_s * phase, self._send_heartbeat)
 
     def cut_off(self, seconds: float) -> None:
-        """Let no message arrive on either side for so long; those that are under way are late."""
+        """Let no message arrive on either side for a time; those under way come late."""
         self.cut_until = max(self.cut_until, self.server.world.loop.now + seconds)
         for line in (self._line, self.server.real_scheduler.stream_comms.get(self.address)):
             if line is not None:
                 line.hold_until(self.cut_until)
 
     def be_silent(self, seconds: float) -> None:
-        """Send no heartbeats for so long."""
+        """Send no heartbeats for a time."""
         self.silent_until = max(self.silent_until, self.server.world.loop.now + seconds)
 
     def _send_heartbeat(self) -> None:
@@ -178,11 +175,11 @@ class VirtualWorker(HollowWorker):
             if self.status is Status.closed:
                 break
             world = self.server.world
-            world.journal.sent(world.loop.now, self.address, message)
+            world.journal.arrived(world.loop.now, "to", self.address, message)
             self._handle_message(dict(message))
 
     def handle(self, event: StateMachineEvent) -> None:
-        """Pass an event to the state machine, and note what the worker holds then."""
+        """Pass an event to the state machine, and note what the worker holds afterwards."""
         super().handle(event)
         state, world = self.state, self.server.world
         free = state.nthreads - len(state.executing)
@@ -190,20 +187,19 @@ class VirtualWorker(HollowWorker):
         world.workforce.update(world.loop.now, self.name, held, free, ready)
 
     def send(self, message: dict[str, Any]) -> None:
-        """Send a message to the scheduler."""
         if self._line is not None:
             self._line.send(message)
 
     def lose_scheduler(self) -> None:
-        """Leave, as a worker does whose connection to the scheduler breaks."""
+        """Leave as a worker whose connection to the scheduler breaks."""
         if self._adding is not None:
             self._adding.cancel()
             self._adding = None
         self._leave("worker-handle-scheduler-connection-broken")
 
-    def _tell(self, messages: list[dict[str, Any]]) -> None:
+    def _deliver(self, messages: list[dict[str, Any]]) -> None:
         self.server.world.journal.passed("in", messages)
-        self.server.tell(self.address, messages)
+        self.server.deliver(self.address, messages)
 
     def _leave(self, reason: str) -> None:
         if self._beat is not None:

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pytest_schedprof.virtual.choices import Choices
 from pytest_schedprof.virtual.journal import Journal, Log, Window, Workforce
@@ -23,28 +23,12 @@ from pytest_schedprof.virtual.stories import (
     unfinished_tasks,
 )
 
+if TYPE_CHECKING:
+    from pytest_schedprof.virtual.faults import Faults
+
 QUIET_S = 120.0
-"""Virtual time after which a cluster in which nothing is under way is stuck. Whatever the scheduler
-does from time to time (stealing, looking for lost workers) had its chance then."""
-
-
-class Workers(Protocol):
-    """Does to workers what was planned."""
-
-    def check(self, what: str, worker: str) -> str:
-        """Return why this cannot be done, if so."""
-
-    def act(self, what: str, worker: str, seconds: float) -> None:
-        """Do it, for so many seconds."""
-
-    def arrive(self, name: str, threads: int) -> None:
-        """Let a worker join."""
-
-    def tempt(self, worker: Any, seconds: float) -> None:
-        """Draw whether something happens to a worker during a task of so many seconds."""
-
-    def find(self, address: str) -> Any:
-        """Return the worker at an address, None if it has left."""
+"""A cluster is stuck if nothing is under way for this virtual time. Until then the scheduler has
+done all that it does periodically, such as stealing and looking for lost workers."""
 
 
 class Expected:
@@ -65,7 +49,13 @@ class World:
     """The cluster's clock, journal and workers."""
 
     def __init__(self, loop: VirtualLoop, scheduler: Any, horizon_s: float = math.inf) -> None:
-        """Tell a test to end after so many virtual seconds."""
+        """Begin.
+
+        Args:
+            loop: the event loop of the cluster.
+            scheduler: the scheduler that runs on it.
+            horizon_s: virtual time after which a test is told to end.
+        """
         self.loop = loop
         self.journal = Journal()
         self.workforce = Workforce()
@@ -73,8 +63,8 @@ class World:
         self.quiet_since = loop.now
         """When something that was under way last came to its end."""
         self.patient_until = loop.now
-        """Before this, quiet is no sign of being stuck: workers are cut off or silent."""
-        self.workers: Workers | None = None
+        """Until then a quiet cluster is not stuck, because workers are cut off or silent."""
+        self.workers: Faults | None = None
         self._horizon_s = horizon_s
         self._ends_at = loop.now + horizon_s
         self._scheduler = scheduler
@@ -82,22 +72,22 @@ class World:
         loop.find_error, loop.find_fault = self._find_error, self._find_fault
 
     def expect(self, call: Callable[[], None]) -> Expected:
-        """Return the function as one that is under way while a timer holds it."""
+        """Mark a function: while a timer holds it, something is under way."""
         return Expected(self, call)
 
     def plan(self, seconds: float, what: str, workers: list[str], lasting: float | None) -> str:
-        """Let something happen to workers in so many seconds; return why it cannot, if so."""
+        """Let something happen to workers after a delay; return why it cannot, or nothing."""
         assert self.workers is not None
-        for each in workers:
-            if fault := self.workers.check(what, each):
-                return fault
-        for each in workers:
-            act = partial(self.workers.act, what, each, math.inf if lasting is None else lasting)
+        for worker in workers:
+            if refusal := self.workers.check(what, worker):
+                return refusal
+        for worker in workers:
+            act = partial(self.workers.act, what, worker, math.inf if lasting is None else lasting)
             self.loop.call_later(max(0.0, seconds), self.expect(act))
         return ""
 
     def _find_error(self) -> Fault | None:
-        """Tell an error that only a log tells, or a client that need not tell its test."""
+        """Return an error that distributed only logs, or that the test's client may keep quiet."""
         if (error := self._witness.take()) is None:
             return None
         what = "the cluster's own state is broken"
@@ -106,21 +96,21 @@ class World:
         return Fault(tell_error(what, self.loop.now - EPOCH, error))
 
     def _find_fault(self, is_patient: bool) -> Fault | None:
-        """Say why the test must not go on now that the clock is to move, if so."""
+        """Return why the test must end before the clock moves, or None."""
         now = self.loop.now
         if now > self._ends_at:
-            self._ends_at = now + self._horizon_s  # to take leave takes time, too
+            self._ends_at = now + self._horizon_s  # the end of the test takes time, too
             return Fault(tell_horizon(self._horizon_s))
         is_quiet = now - max(self.quiet_since, self.patient_until) >= QUIET_S
         return self._find_stuck(is_patient) if is_quiet else None
 
     def _find_stuck(self, is_patient: bool) -> Fault | None:
-        """Say why nothing can happen any more, if so.
+        """Return why nothing can happen any more, or None.
 
-        Only periodic callbacks are left then, and have changed nothing for a while.
+        Only periodic callbacks have run for a while, and they have changed nothing.
         """
         now = self.quiet_since = self.loop.now
-        if any(isinstance(each, Expected) for each in self.loop.awaited()):
+        if any(isinstance(callback, Expected) for callback in self.loop.awaited()):
             return None
         unfinished = unfinished_tasks(self._scheduler)
         if not unfinished and not is_patient:
@@ -129,12 +119,12 @@ class World:
         return Fault(text + tell_work(asyncio.all_tasks(self.loop)), is_final=False)
 
     def _story_of(self, task: Any) -> str:
-        on = getattr(task.processing_on, "address", "")
-        worker = self.workers.find(on) if self.workers is not None else None
+        address = getattr(task.processing_on, "address", "")
+        worker = self.workers.at(address) if self.workers is not None else None
         return tell_story(task, self._scheduler, worker, EPOCH)
 
     def begin_log(self) -> None:
-        """Begin a log whose hash tells whether all was the same."""
+        """Begin a log, whose hash is the same if everything was the same."""
         self.journal.log = Log(self.loop.now)
 
     def end_log(self) -> str:
@@ -159,10 +149,10 @@ class World:
             "begun": window.begun - EPOCH,
             "hash": figures.pop("hash"),
             "figures": figures,
-            "keys": window.keys.told(),
-            "workers": [name.removeprefix("inproc://") for name in window.names.told()],
+            "keys": window.keys.in_order(),
+            "workers": [name.removeprefix("inproc://") for name in window.names.in_order()],
             "choices": choices,
-            "tasks": window.stream.tasks.columns(),
-            "transfers": window.stream.transfers.columns(),
-            "held": holding.told(),
+            "tasks": window.tasks.columns(),
+            "transfers": window.transfers.columns(),
+            "held": holding.columns(),
         }

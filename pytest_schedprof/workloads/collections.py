@@ -23,23 +23,21 @@ LAYERS = 8
 
 def rechunk(client: Client, size: int) -> None:
     """Rechunk an array from rows to columns."""
-    import dask
-    import dask.array
-
-    width = max(2, isqrt(size))
-    with dask.config.set({"array.rechunk.method": "tasks"}):
-        rows = dask.array.zeros((width, width), chunks=(1, width), name=f"rows-{uuid4().hex}")
-        finish(client, futures_of(client.persist(rows.rechunk((width, 1)))))
+    _rechunk(client, size, "tasks", f"rows-{uuid4().hex}")
 
 
 def p2p_rechunk(client: Client, size: int) -> None:
     """Rechunk an array from rows to columns by P2P: workers send each other the parts."""
+    _rechunk(client, size, "p2p", f"rows-{uuid4().hex}")
+
+
+def _rechunk(client: Client, size: int, method: str, name: str) -> None:
     import dask
     import dask.array
 
     width = max(2, isqrt(size))
-    with dask.config.set({"array.rechunk.method": "p2p"}):
-        rows = dask.array.zeros((width, width), chunks=(1, width), name=f"rows-{uuid4().hex}")
+    with dask.config.set({"array.rechunk.method": method}):
+        rows = dask.array.zeros((width, width), chunks=(1, width), name=name)
         finish(client, futures_of(client.persist(rows.rechunk((width, 1)))))
 
 
@@ -52,7 +50,7 @@ def p2p_shuffle(client: Client, size: int) -> None:
 
 
 def tokens_of_data(client: Client, size: int) -> None:
-    """Run tasks on arrays, indices and frames, whose content is in the keys."""
+    """Run tasks on arrays, indices and frames, whose keys depend on their content."""
     import numpy as np
     import pandas as pd
 
@@ -85,7 +83,7 @@ def fused(client: Client, size: int) -> None:
 
 
 def delayed_array(client: Client, size: int) -> None:
-    """Compute a delayed function of an array, all of whose tasks get other names for it."""
+    """Compute a delayed function of an array, for which all of its tasks are renamed."""
     import dask.array
     from dask.delayed import delayed
 
@@ -100,18 +98,18 @@ def deep_collections(client: Client, size: int) -> None:
     step = delayed(inc, pure=False)
     level = [step(number) for number in range(max(1, size // CHAIN))]
     for _ in range(CHAIN - 1):
-        level = [step(each) for each in level]
+        level = [step(value) for value in level]
     finish(client, futures_of(client.persist(level)))
 
 
 def high_level_graph(client: Client, size: int) -> None:
-    """Persist an array of eight layers, of which the scheduler makes the tasks."""
+    """Persist an array of eight layers, whose tasks the scheduler makes."""
     layered = _layered(size)
     finish(client, futures_of(client.persist(layered, optimize_graph=False)))
 
 
 def low_level_graph(client: Client, size: int) -> None:
-    """Run the tasks of the same array, which the client makes."""
+    """Run the tasks of the same array, made by the client."""
     layered = _layered(size)
     keys = list(flatten(layered.__dask_keys__()))
     finish(client, client.get(dict(layered.__dask_graph__()), keys, sync=False))

@@ -78,7 +78,7 @@ def all_to_all(client: Client, size: int) -> None:
     """Split every input for every output, as a task-based shuffle does."""
     width = max(2, isqrt(size))
     inputs = client.map(inc, range(width), pure=False)
-    parts = [client.map(join, [each] * width, range(width), pure=False) for each in inputs]
+    parts = [client.map(join, [part] * width, range(width), pure=False) for part in inputs]
     columns = [list(column) for column in zip(*parts, strict=True)]
     finish(client, [client.submit(join, *column, pure=False) for column in columns])
 
@@ -211,7 +211,7 @@ def worker_churn(client: Client, size: int) -> None:
 async def _drop_one(dask_scheduler: Any = None) -> None:
     """Remove the first worker that holds results or has work; runs on the scheduler."""
     workers = list(dask_scheduler.workers.values())
-    busy = [each for each in workers if each.processing or each.has_what]
+    busy = [worker for worker in workers if worker.processing or worker.has_what]
     address = (busy or workers)[0].address
     await dask_scheduler.remove_worker(address, stimulus_id="schedprof-churn", expected=True)
 
@@ -225,9 +225,9 @@ TOOLS = 5
 
 def many_clients(client: Client, size: int) -> None:
     """Run the tasks from ten clients."""
-    each = range(max(1, size // CLIENTS))
+    numbers = range(max(1, size // CLIENTS))
     with _ten_clients(client) as clients:
-        for one, futures in [(one, one.map(inc, each, pure=False)) for one in clients]:
+        for one, futures in [(one, one.map(inc, numbers, pure=False)) for one in clients]:
             finish(one, futures)
 
 
@@ -244,7 +244,7 @@ def many_questions(client: Client, size: int) -> None:
 
 
 def heartbeats(client: Client, size: int) -> None:
-    """Run a chain of tasks while ten clients do nothing but tell that they live."""
+    """Run a chain of tasks while ten clients do nothing but send heartbeats."""
     with _ten_clients(client):
         future = client.submit(inc, 0, pure=False)
         for _ in range(size // 2):
@@ -253,7 +253,7 @@ def heartbeats(client: Client, size: int) -> None:
 
 
 def task_stream(client: Client, size: int) -> None:
-    """Run tasks of which the scheduler keeps a stream, and ask for it."""
+    """Run tasks, and ask the scheduler for their task stream."""
     client.get_task_stream()
     try:
         for _ in range(TOOLS):
@@ -320,7 +320,7 @@ def records(client: Client, size: int) -> None:
 
 
 def scaling(client: Client, size: int) -> None:
-    """Ask again and again how many workers there should be, as adaptive clusters do."""
+    """Ask repeatedly how many workers there should be, as adaptive clusters do."""
     futures = client.map(inc, range(size), pure=False)
     scheduler: Any = client.scheduler
     for _ in range(max(1, size // TOOLS)):

@@ -25,19 +25,19 @@ def test_what_is_written_is_read_again(workload: Workload) -> None:
 
 def test_the_property_is_about_every_field() -> None:
     """A field that is left at its default is one that nobody tests."""
-    found = Maker(seed=1, graphs=4, tasks=12, events=5).make()
+    made = Maker(seed=1, graphs=4, tasks=12, events=5).make()
     defaults = Workload()
     untried = {
-        each
-        for each in fields(Workload)
-        if getattr(found, each.name) == getattr(defaults, each.name)
+        field
+        for field in fields(Workload)
+        if getattr(made, field.name) == getattr(defaults, field.name)
     }
-    assert {each.name for each in untried} == {"is_cut"}
+    assert {field.name for field in untried} == {"is_cut"}
 
 
 def test_results_are_in_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = [Task(number, Group("inc"), [], {}) for number in range(10)]
-    results = {each.number: Result(0.5, 1e-6, each.number, False) for each in tasks}
+    results = {task.number: Result(0.5, 1e-6, task.number, False) for task in tasks}
     workload = Workload(graphs=[Graph(0.0, 0, tasks, [9])], results=results)
     whole = len(write_workload(workload))
     monkeypatch.setattr(formats, "TOGETHER", 3)
@@ -55,11 +55,11 @@ def test_a_recording_is_read_that_was_killed_when_its_next_file_had_just_begun(
     second = replace(
         first, since=5.0, graphs=[replace(graph, tasks=[Task(1, Group("inc"), [], {})])]
     )
-    for number, each in enumerate((first, second), 1):
-        (tmp_path / f"work-{number}.schedprof").write_bytes(write_workload(each))
+    for number, workload in enumerate((first, second), 1):
+        (tmp_path / f"work-{number}.schedprof").write_bytes(write_workload(workload))
     (tmp_path / "work-3.schedprof").write_bytes(MAGIC)
     whole = read_files(str(tmp_path / "work-*.schedprof"))
-    assert [(each.time, len(each.tasks)) for each in whole.graphs] == [(0.0, 1), (5.0, 1)]
+    assert [(graph.time, len(graph.tasks)) for graph in whole.graphs] == [(0.0, 1), (5.0, 1)]
     assert whole.name == "monday"
     strange = tmp_path / "work-4.schedprof"
     strange.write_bytes(write_workload(replace(first, name="tuesday")))

@@ -2,75 +2,64 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from distributed import Client, wait
 from support import Project
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.model.result import Result
 from pytest_schedprof.replay.fetching import record_workload
-from pytest_schedprof.store.records import read_record
-
-BODY = """
-from pytest_schedprof.workloads import replay
-
-@pytest.mark.schedprof("makespan <= 3s", workload="work.schedprof", workers=given)
-def test_it(schedprof_scheduler):
-    assert replay(schedprof_scheduler.client) == 8
-    workers = schedprof_scheduler.client.nthreads()
-    assert (len(workers), set(workers.values())) == expected
-"""
 
 
 def inc(x: int) -> int:
     return x + 1
 
 
-def record(path: Path) -> None:
-    """Record eight tasks of a second on four workers with two threads."""
+BODY = """
+from pytest_schedprof.workloads import replay
+
+def replay_on(scheduler, workers):
+    assert replay(scheduler.client) == 8
+    threads = scheduler.client.nthreads().values()
+    assert [*threads] == [2] * workers
+
+@pytest.mark.schedprof("makespan <= 3s", workload="work.schedprof")
+def test_recorded(schedprof_scheduler):
+    replay_on(schedprof_scheduler, 4)
+
+@pytest.mark.schedprof("makespan <= 3s", workload="work.schedprof", workers=2)
+def test_fewer(schedprof_scheduler):
+    replay_on(schedprof_scheduler, 2)
+
+@pytest.mark.schedprof(workload="missing.schedprof")
+def test_missing(schedprof_scheduler):
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_a_marker_brings_the_recorded_workers(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = VirtualCluster(4, timeout_s=60, threads=2, options={"duration": "1s"})
     try:
+        path = project.path / "work.schedprof"
         with Client(cluster.address) as client, record_workload(client, path):
             wait(client.map(inc, range(8), pure=False))
     finally:
         cluster.close()
+    options = ("--schedprof=decisions", "--schedprof-cluster=virtual")
+    result = project.run_test(BODY, *options)
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(
+        ["*cluster option workload: the workload missing.schedprof cannot be*"]
+    )
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize("given", [None, 2])
-def test_a_marker_brings_the_recorded_workers(project: Project, given: int | None) -> None:
-    record(project.path / "work.schedprof")
-    marker = f", workers={given}" if given else ""
-    body = BODY.replace(", workers=given", marker).replace("expected", f"({given or 4}, {{2}})")
-    result = project.run_test(body, "--schedprof=decisions", "--schedprof-cluster=virtual")
-    result.assert_outcomes(passed=1)
-
-
-@pytest.mark.slow
-def test_a_recorded_workload_is_replayed_on_both_sides(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A task takes its recorded second on both; only one of them sends tasks ahead."""
+    # A task takes its recorded second on both sides, of which only one sends tasks ahead.
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     project.is_apart = True
-    record(project.path / "work.schedprof")
-    body = BODY.replace(", workers=given", ", workers=2").replace("expected", "(2, {2})")
-    options = ("--schedprof=decisions", "--schedprof-cluster=virtual")
+    project.run_directory.rename(project.path / "earlier")
     against = "--schedprof-against=config:distributed.scheduler.worker-saturation=inf"
-    result = project.run_test(body, *options, against)
-    result.assert_outcomes(passed=1)
-    (record_of_test,) = (project.path / ".schedprof").glob("*/tests/*/result.json")
-    (comparison,) = read_record(record_of_test, Result).comparisons
+    project.run(*options, against, "-k", "fewer").assert_outcomes(passed=1, deselected=2)
+    (comparison,) = project.result().comparisons
     assert comparison.reasons == ()
     assert comparison.same > 5
-
-
-def test_a_missing_file_is_told(project: Project) -> None:
-    body = BODY.replace(", workers=given", "")
-    result = project.run_test(body, "--schedprof=decisions", "--schedprof-cluster=virtual")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["*cluster option workload: the workload work.schedprof cannot be*"]
-    )

@@ -23,21 +23,21 @@ def inc(x: int) -> int:
 
 
 def begin(path: str, dask_scheduler: Any = None) -> None:
-    """Record, and count what the recorder is told of transitions; runs on the scheduler."""
+    """Record, and count the calls of the recorder for transitions; runs on the scheduler."""
     from pytest_schedprof.replay.recorder import WorkloadRecorder
     from pytest_schedprof.replay.writing import FileWriter
 
     recorder = WorkloadRecorder(dask_scheduler, FileWriter(Path(path)))
-    dask_scheduler.told_of = []
-    recorder.transition = lambda *told, **more: dask_scheduler.told_of.append(told)
+    dask_scheduler.calls_of_recorder = []
+    recorder.transition = lambda *call, **more: dask_scheduler.calls_of_recorder.append(call)
     recorder.begin()
 
 
 def end(dask_scheduler: Any = None) -> list[Any]:
-    """Record no more; return the transitions that the recorder was told of."""
+    """Record no more; return the calls of the recorder for transitions."""
     dask_scheduler.extensions.pop("schedprof-record").end()
-    told: list[Any] = vars(dask_scheduler).pop("told_of")
-    return told
+    calls: list[Any] = vars(dask_scheduler).pop("calls_of_recorder")
+    return calls
 
 
 def places(dask_scheduler: Any = None) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def places(dask_scheduler: Any = None) -> dict[str, Any]:
         "plugins": sorted(dask_scheduler.plugins),
         "attributes": sorted(vars(dask_scheduler)),
         "extensions": sorted(dask_scheduler.extensions),
-        "wrapped": sorted(op for op, each in tables.items() if hasattr(each, "__wrapped__")),
+        "wrapped": sorted(op for op, handler in tables.items() if hasattr(handler, "__wrapped__")),
     }
 
 
@@ -100,9 +100,9 @@ def test_a_recorder_is_told_of_no_transition_and_leaves_nothing(
     assert client.run_on_scheduler(end) == []
     assert client.run_on_scheduler(places) == before
     recorded = workload(path)
-    numbers = [each.number for each in recorded.tasks()]
+    numbers = [task.number for task in recorded.tasks()]
     assert sorted(recorded.results) == numbers == [*range(TASKS)]
-    assert sorted(each for one in recorded.releases for each in one.tasks) == numbers
+    assert sorted(number for one in recorded.releases for number in one.tasks) == numbers
 
 
 def test_tasks_that_the_scheduler_forgot_are_let_go(client: Client, tmp_path: Path) -> None:
@@ -135,4 +135,4 @@ def test_a_client_that_leaves_is_recorded(client: Client, tmp_path: Path) -> Non
         wait(other.map(inc, range(3), pure=False))
     client.run_on_scheduler(until_forgotten)
     client.run_on_scheduler(end)
-    assert [each.tasks for each in workload(path).releases][-1] == []
+    assert [release.tasks for release in workload(path).releases][-1] == []

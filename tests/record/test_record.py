@@ -86,7 +86,7 @@ def test_a_task_takes_few_bytes(recorded: tuple[Path, int]) -> None:
     workload = read(path)
     tasks = list(workload.tasks())
     assert len(tasks) > 4 * SIZE
-    assert workload.results.keys() == {each.number for each in tasks}
+    assert workload.results.keys() == {task.number for task in tasks}
     assert path.stat().st_size <= 40 * len(tasks)
     assert not workload.is_cut
 
@@ -130,13 +130,13 @@ def test_no_release_is_recorded_before_a_graph_that_needed_the_result(tmp_path: 
             wait(last)
     workload = read(path)
     needed = {
-        number: each.time
-        for each in workload.graphs
-        for task in each.tasks
+        number: graph.time
+        for graph in workload.graphs
+        for task in graph.tasks
         for number in task.dependencies
     }
     assert len(needed) == 10
-    released = {number: each.time for each in workload.releases for number in each.tasks}
+    released = {number: release.time for release in workload.releases for number in release.tasks}
     assert len(needed.keys() & released.keys()) >= 9  # the last one after the recording, perhaps
     assert [n for n in needed.keys() & released.keys() if released[n] < needed[n] - 1e-6] == []
 
@@ -153,23 +153,23 @@ def test_what_clients_asked_for_is_recorded(tmp_path: Path) -> None:
             stuck.release()
             wait([first, client.submit(inc, 2, pure=False)])
     workload = read(path)
-    kept = [dict(each.annotations) for each in workload.tasks() if each.annotations]
+    kept = [dict(task.annotations) for task in workload.tasks() if task.annotations]
     assert {"resources": {"GPU": 1.0}} in kept
     assert {"priority": 7, "retries": 2} in kept
     assert "secret" not in repr(workload)
-    (task,) = (each for each in workload.tasks() if each.annotations.get("priority"))
+    (task,) = (task for task in workload.tasks() if task.annotations.get("priority"))
     (source,) = task.dependencies
     assert workload.results[source].seconds == 0  # it held the result already
     assert workload.results[task.number].seconds == pytest.approx(1)
     assert workload.results[task.number].nbytes == 1000
     (release,) = workload.releases
     assert [len(release.tasks), release.client] == [1, 0]
-    assert [each.has_joined for each in workload.workers] == [True] * 4
+    assert [event.has_joined for event in workload.workers] == [True] * 4
 
 
 def test_a_part_can_be_replayed(recorded: tuple[Path, int]) -> None:
     path, _ = recorded
-    joins = [each for each in read(path).tasks() if each.group.prefix == "join"]
+    joins = [task for task in read(path).tasks() if task.group.prefix == "join"]
     assert joins
     with at_work(VirtualCluster, workload=str(path)) as client:
         assert replay(client, path, only="join") == len(joins)
@@ -184,10 +184,10 @@ def test_names_can_be_hidden(tmp_path: Path) -> None:
         client.cancel(stuck)
     recorded = read(path)
     assert not recorded.begun
-    (prefix,) = {each.group.prefix for each in recorded.tasks()}
+    (prefix,) = {task.group.prefix for task in recorded.tasks()}
     assert prefix != "inc"
     ((resource, amount),) = {
-        item for each in recorded.tasks() for item in each.annotations.get("resources", {}).items()
+        item for task in recorded.tasks() for item in task.annotations.get("resources", {}).items()
     }
     assert (resource != "secret", amount) == (True, 1)
 
@@ -267,10 +267,10 @@ PRELOADED = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "
 @contextmanager
 def preloaded(path: Path, **options: str) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
     """A scheduler of the command line that records; yields its process, address and log."""
-    given = {"path": str(path), **options}
+    settings = {"path": str(path), **options}
     environment = {
         **os.environ,
-        **{f"DASK_SCHEDPROF__RECORD__{name.upper()}": value for name, value in given.items()},
+        **{f"DASK_SCHEDPROF__RECORD__{name.upper()}": value for name, value in settings.items()},
         # For functions that run on the scheduler.
         "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2])),
     }
@@ -328,10 +328,10 @@ def test_a_killed_scheduler_loses_the_last_second_at_most(tmp_path: Path) -> Non
         process.send_signal(signal.SIGKILL)
         process.wait()
     workload = read(path)
-    old = sum(each < seen[-1] - LOST_S for each in seen)
+    old = sum(time_ < seen[-1] - LOST_S for time_ in seen)
     assert old > 1
     assert sum(1 for _ in workload.tasks()) >= old
-    assert sum(len(each.tasks) for each in workload.releases) >= old - 1
+    assert sum(len(release.tasks) for release in workload.releases) >= old - 1
 
 
 KILOBYTES = 200
@@ -374,7 +374,7 @@ def test_no_empty_file_is_left_on_a_full_disk(small: Path) -> None:
     _fill(small / "filler")
     with pytest.raises(OSError, match="No space left"):
         files.begin_next()
-    assert [each.name for each in small.glob("work*")] == ["work-0001.schedprof"]
+    assert [file.name for file in small.glob("work*")] == ["work-0001.schedprof"]
 
 
 def _fill(path: Path) -> None:
@@ -413,7 +413,7 @@ def test_a_scheduler_starts_though_it_cannot_record(
     whole = tmp_path / path
     with preloaded(whole, **options) as (_, address, log), Client(address) as client:
         assert client.run_on_scheduler(transitions) == 0
-    (line,) = (each for each in log if " schedprof: " in each)
+    (line,) = (line for line in log if " schedprof: " in line)
     assert f"the workload is not recorded into {whole}: " in line
     assert complaint in line
 
@@ -436,4 +436,4 @@ def test_a_scheduler_records_from_its_start_into_several_files(tmp_path: Path) -
         process.wait()
     recorded = read_files(str(tmp_path / "work-*.schedprof"))
     assert sum(1 for _ in recorded.tasks()) == len(stuck) >= 2 * number
-    assert "inc" not in {each.group.prefix for each in recorded.tasks()}
+    assert "inc" not in {task.group.prefix for task in recorded.tasks()}

@@ -39,11 +39,11 @@ def replayed(kind: type[OwnCluster], path: Path, again: Path, **options: Any) ->
 def changes(workload: Workload) -> list[tuple[bool, int, bool]]:
     """Return who joined and left after the first graph."""
     later = workforce_of(workload).later
-    return [(each.has_joined, each.threads, each.is_retired) for each in later]
+    return [(event.has_joined, event.threads, event.is_retired) for event in later]
 
 
 def makespan(workload: Workload) -> float:
-    return max(each.time for each in workload.results.values()) - workload.graphs[0].time
+    return max(result.time for result in workload.results.values()) - workload.graphs[0].time
 
 
 @pytest.fixture(scope="module")
@@ -75,10 +75,10 @@ def test_clients_and_workers_come_and_go(
     again = replayed(kind, busy, tmp_path / "again")
     # In the end the cluster has the workers that it had, for another round.
     assert Counter(changes(again)[:4]) == Counter(changes(recorded))  # to retire takes a while
-    assert sorted(each[0] for each in changes(again)[4:]) == [False, False, True, True]
-    asked = [Counter({each.client: len(each.tasks) for each in of.graphs})
+    assert sorted(change[0] for change in changes(again)[4:]) == [False, False, True, True]
+    submitted = [Counter({graph.client: len(graph.tasks) for graph in of.graphs})
              for of in (recorded, again)]  # fmt: skip
-    assert sorted(asked[0].values()) == sorted(asked[1].values()) == [50, 200]
+    assert sorted(submitted[0].values()) == sorted(submitted[1].values()) == [50, 200]
     if kind is VirtualCluster:
         assert makespan(again) == pytest.approx(makespan(recorded), rel=0.05)
 
@@ -93,7 +93,7 @@ def test_graphs_come_so_much_faster(tmp_path: Path, kind: type[OwnCluster]) -> N
             kept += client.map(inc, range(4), pure=False)
             client.sync(asyncio.sleep, 20)
     again = replayed(kind, path, tmp_path / "again", speed=40.0)
-    first, *_, last = (each.time for each in again.graphs)
+    first, *_, last = (graph.time for graph in again.graphs)
     assert last - first >= 0.99
     if kind is VirtualCluster:  # tasks take their time at any speed
         assert last - first <= 1.1
@@ -121,7 +121,7 @@ def test_another_scheduler_makes_a_script_faster(tmp_path: Path) -> None:
 def spread(client: Client) -> None:
     """Let each of four workers hold a result, and one fetch those of the others."""
     workers: Any = sorted(client.scheduler_info(n_workers=-1)["workers"])
-    held = [client.submit(inc, 0, pure=False, workers=[each]) for each in workers]
+    held = [client.submit(inc, 0, pure=False, workers=[worker]) for worker in workers]
     wait(client.submit(inc, held, pure=False, workers=workers[:1]))
     client.sync(asyncio.sleep, 5)  # for some heartbeats
 
@@ -144,7 +144,7 @@ def test_transfers_take_as_long_as_where_they_were_recorded(tmp_path: Path) -> N
 def runs(dask_scheduler: Any = None) -> list[str]:
     """Return the tasks that workers have run, each as often as it ran; runs on the scheduler."""
     log = dask_scheduler.transition_log
-    return [str(each[0]) for each in log if tuple(each[1:3]) == ("processing", "memory")]
+    return [str(key) for key, *states in log if states[:2] == ["processing", "memory"]]
 
 
 def test_nothing_is_released_before_what_needs_it_is_submitted(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_what_was_cancelled_is_cancelled(tmp_path: Path) -> None:
         wait(client.submit(inc, 0, pure=False))  # it comes after the message
         del ends
     recorded = read_files(str(path))
-    assert max(len(each.tasks) for each in recorded.releases) == 10
+    assert max(len(release.tasks) for release in recorded.releases) == 10
     assert len(replayed(VirtualCluster, path, tmp_path / "again").results) == 6
 
 
@@ -206,9 +206,9 @@ def test_actors_are_actors_again(tmp_path: Path, kind: type[OwnCluster]) -> None
         kept = client.map(inc, range(8), actor=True)
         wait(client.map(inc, kept, pure=False))
     recorded, again = read_files(str(path)), replayed(kind, path, tmp_path / "again")
-    wanted = [dict(each.annotations) for each in recorded.tasks()]
-    assert wanted == [{"actor": True}] * 8 + [{}] * 8
-    assert [dict(each.annotations) for each in again.tasks()] == wanted
+    annotations = [dict(task.annotations) for task in recorded.tasks()]
+    assert annotations == [{"actor": True}] * 8 + [{}] * 8
+    assert [dict(task.annotations) for task in again.tasks()] == annotations
     assert len(again.results) == 16
 
 
@@ -219,12 +219,12 @@ def test_a_task_fails_as_often_as_it_did_before_it_succeeds(tmp_path: Path) -> N
         wait(client.map(inc, range(40), pure=False, retries=2))
     recorded = read_files(str(path)).results
     again = replayed(VirtualCluster, path, tmp_path / "again").results
-    assert {len(each.failed) for each in recorded.values()} == {0, 1, 2}
-    assert {each.is_error for each in recorded.values()} == {False, True}
-    ran = [sorted((each.is_error, each.nbytes, *each.failed, each.seconds)
-                  for each in of.values()) for of in (recorded, again)]  # fmt: skip
-    assert [each[:2] for each in ran[1]] == [each[:2] for each in ran[0]]
-    took = [[seconds for each in of for seconds in each[2:]] for of in ran]
+    assert {len(result.failed) for result in recorded.values()} == {0, 1, 2}
+    assert {result.is_error for result in recorded.values()} == {False, True}
+    ran = [sorted((result.is_error, result.nbytes, *result.failed, result.seconds)
+                  for result in of.values()) for of in (recorded, again)]  # fmt: skip
+    assert [run[:2] for run in ran[1]] == [run[:2] for run in ran[0]]
+    took = [[seconds for run in of for seconds in run[2:]] for of in ran]
     assert took[1] == pytest.approx(took[0], abs=1e-5)
 
 
@@ -261,15 +261,15 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_files_of_a_recording_can_be_read_each_by_itself(files: Path, tmp_path: Path) -> None:
-    parts = [read_files(str(each)) for each in sorted(files.glob("work-*.schedprof"))]
+    parts = [read_files(str(file)) for file in sorted(files.glob("work-*.schedprof"))]
     assert len(parts) > 2
-    assert all(len(workforce_of(each).first) == 4 for each in parts)
-    later = [each for each in parts if each.graphs][1:]
+    assert all(len(workforce_of(part).first) == 4 for part in parts)
+    later = [part for part in parts if part.graphs][1:]
     for part in later:
         first, *others = part.tasks()
         assert (part.results[first.number].seconds, part.results[first.number].nbytes) == (0, 7000)
-        assert {each for task in others for each in task.dependencies} == {first.number}
-    number, part = next((n, each) for n, each in enumerate(parts) if n and len(each.results) >= 5)
+        assert {number for task in others for number in task.dependencies} == {first.number}
+    number, part = next((n, part) for n, part in enumerate(parts) if n and len(part.results) >= 5)
     path = sorted(files.glob("work-*.schedprof"))[number]
     again = replayed(VirtualCluster, path, tmp_path / "again")
     assert len(again.results) == sum(1 for _ in part.tasks()) == 5
@@ -278,10 +278,10 @@ def test_files_of_a_recording_can_be_read_each_by_itself(files: Path, tmp_path: 
 def test_files_of_a_recording_are_one_workload(files: Path, tmp_path: Path) -> None:
     pattern = files / "work-*.schedprof"
     whole = read_files(str(pattern))
-    numbers = [each.number for each in whole.tasks()]
+    numbers = [task.number for task in whole.tasks()]
     assert len(numbers) == len(set(numbers)) == len(whole.results) == 13
     assert len(whole.workers) == 4
-    times = [each.time for each in whole.graphs]
+    times = [graph.time for graph in whole.graphs]
     assert times == sorted(times)
     assert times[-1] > 2
     again = replayed(VirtualCluster, pattern, tmp_path / "again")
@@ -303,9 +303,9 @@ def test_a_client_records_into_files_that_follow_each_other(tmp_path: Path) -> N
             pass
     assert pattern == tmp_path / "work-*.schedprof"
     *whole, _, other = sorted(tmp_path.iterdir())
-    assert [each.stem[-4:] for each in whole[:3]] == ["0001", "0002", "0003"]
+    assert [file.stem[-4:] for file in whole[:3]] == ["0001", "0002", "0003"]
     assert len(whole) >= 3
-    assert all(limit <= each.stat().st_size < 8 * limit for each in whole)
+    assert all(limit <= file.stat().st_size < 8 * limit for file in whole)
     shutil.move(other, tmp_path / "other")
     recorded = read_files(str(pattern))
     assert len(recorded.results) == sum(1 for _ in recorded.tasks()) >= 4 * tasks
@@ -325,8 +325,8 @@ def test_a_wrong_limit_is_told_before_anything_is_recorded(tmp_path: Path) -> No
 
 
 def test_files_of_other_recordings_are_refused(busy: Path, files: Path, tmp_path: Path) -> None:
-    for number, each in enumerate([busy, *files.glob("*-0001.schedprof")]):
-        (tmp_path / f"{number}").write_bytes(each.read_bytes())
+    for number, file in enumerate([busy, *files.glob("*-0001.schedprof")]):
+        (tmp_path / f"{number}").write_bytes(file.read_bytes())
     with pytest.raises(ArtifactError, match="files of different recordings"):
         read_files(str(tmp_path / "[01]"))
 

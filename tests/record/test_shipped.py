@@ -42,8 +42,8 @@ def test_each_is_whole_and_small(name: str) -> None:
     workload = shipped(name)
     assert not workload.is_cut
     assert number_of_tasks(workload) > 1000
-    assert workload.results.keys() == {each.number for each in workload.tasks()}
-    assert not any(each.is_error for each in workload.results.values())
+    assert workload.results.keys() == {task.number for task in workload.tasks()}
+    assert not any(result.is_error for result in workload.results.values())
     assert not workload.releases  # so a replay at any speed does all of the work
 
 
@@ -81,9 +81,9 @@ def test_tasks_that_ended_first_need_none_that_ended_later(name: str) -> None:
     tasks = {task.number: task for task in part.tasks()}
     assert len(tasks) == SOME
     assert all({*task.dependencies} <= tasks.keys() for task in tasks.values())
-    asked = {number for graph in part.graphs for number in graph.wanted}
+    targets = {number for graph in part.graphs for number in graph.wanted}
     needed = {number for task in tasks.values() for number in task.dependencies}
-    assert tasks.keys() - needed <= asked <= tasks.keys()
+    assert tasks.keys() - needed <= targets <= tasks.keys()
     others = whole.results.keys() - tasks.keys()
     last = max(part.results[number].time for number in tasks)
     assert last <= min(whole.results[number].time for number in others)
@@ -103,5 +103,4 @@ def test_both_distributions_have_the_files(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as one, tarfile.open(source) as other:
         contents = one.namelist(), other.getnames()
     for names in contents:
-        found = {Path(name).stem for name in names if name.endswith(".schedprof")}
-        assert found == {*SHIPPED}
+        assert {Path(name).stem for name in names if name.endswith(".schedprof")} == {*SHIPPED}

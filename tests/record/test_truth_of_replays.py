@@ -155,10 +155,10 @@ def test_a_loop_over_results_takes_them_as_they_come() -> None:
 def test_chains_of_a_given_length_stay_what_they_are() -> None:
     """The results of their ends are not taken, while others are to come."""
     workload = loop_of(60, 8, SECONDS)
-    ends = sorted((each.time, number) for number, each in workload.results.items())
+    ends = sorted((result.time, number) for number, result in workload.results.items())
     left_out = ends[10][1]
-    graphs = [each for each in workload.graphs if left_out not in each.tasks[0].dependencies]
-    releases = [each for each in workload.releases if left_out not in each.tasks]
+    graphs = [graph for graph in workload.graphs if left_out not in graph.tasks[0].dependencies]
+    releases = [release for release in workload.releases if left_out not in release.tasks]
     changed = Workload(graphs=graphs, releases=releases, results=workload.results)
     (script,) = scripts_of(changed).values()
     assert script.in_order == {}
@@ -169,5 +169,5 @@ def test_each_result_stands_for_one(first: list[int], second: list[int], came: i
     order = Order({"inc": first})
     for number in second[:came]:
         order.note(number, "inc")
-    assert [order.of(each) for each in first[:came]] == second[:came]
-    assert sorted(order.of(each) for each in range(12)) == list(range(12))
+    assert [order.of(number) for number in first[:came]] == second[:came]
+    assert sorted(order.of(number) for number in range(12)) == list(range(12))

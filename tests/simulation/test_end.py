@@ -76,4 +76,4 @@ def test_threads_and_exit_functions_end_but_nothing_is_cleared(
         assert child.process.wait(30) == 0
     finally:
         cluster.close()
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["exit", "thread"]
+    assert sorted(sign.name for sign in tmp_path.iterdir()) == ["exit", "thread"]

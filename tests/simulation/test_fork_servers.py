@@ -56,10 +56,10 @@ def facts() -> tuple[str, str | None, bool, int]:
     return os.getcwd(), where, dask.config.get("schedprof.tested", False), os.getpid()
 
 
-def told_by(cluster: LocalProcesses) -> tuple[str, str | None, bool, int]:
+def ask(cluster: LocalProcesses) -> tuple[str, str | None, bool, int]:
     with Control(cluster.address) as control:
-        found: tuple[str, str | None, bool, int] = control.call(facts)
-    return found
+        answer: tuple[str, str | None, bool, int] = control.call(facts)
+    return answer
 
 
 @pytest.mark.slow
@@ -80,7 +80,7 @@ def test_process_is_as_if_this_one_had_started_it(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     with started() as cluster:
-        directory, _, _, pid = told_by(cluster)
+        directory, _, _, pid = ask(cluster)
         assert (directory, pid) == (str(tmp_path), cluster.pid)
 
 
@@ -96,9 +96,9 @@ def test_what_distributed_reads_when_it_is_imported_has_a_server_of_its_own(
             started() as by_config,
         ):
             clusters = [plain, by_environment, by_config]
-            told = [told_by(each)[1:3] for each in clusters]
-            assert told == [(None, False), ("here", False), ("here", True)]
-            assert len({server_of(each).pid for each in clusters}) == len(clusters)
+            answers = [ask(cluster)[1:3] for cluster in clusters]
+            assert answers == [(None, False), ("here", False), ("here", True)]
+            assert len({server_of(cluster).pid for cluster in clusters}) == len(clusters)
 
 
 def test_end_of_a_process_is_told(servers: ForkServers) -> None:
@@ -107,7 +107,7 @@ def test_end_of_a_process_is_told(servers: ForkServers) -> None:
         assert (cluster.death(30) or "").startswith(
             f"the scheduler's process {cluster.pid} was killed by signal 9; its log ends: "
         )
-        (process,) = (each.process for each in cluster._children)
+        (process,) = (child.process for child in cluster._children)
         assert isinstance(process, Forked)
         process.kill()  # does nothing, whoever has its number now
         assert process.poll() == -signal.SIGKILL
@@ -134,7 +134,7 @@ def test_servers_that_were_not_used_for_long_end_after_their_clusters(
             monkeypatch.setenv("SCHEDPROF_TESTED", f"{number}")
             with started():
                 pass
-        assert told_by(first)[-1] == first.pid
+        assert ask(first)[-1] == first.pid
         assert server.is_running()
     wait_for(lambda: server.status() == psutil.STATUS_ZOMBIE, "the server to end")
 
@@ -172,4 +172,4 @@ def test_server_has_the_modules_of_no_test(
     (tmp_path / "distributed.py").write_text("raise ImportError('planted')")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with started() as cluster:
-        assert told_by(cluster)[-1] == cluster.pid
+        assert ask(cluster)[-1] == cluster.pid

@@ -45,12 +45,12 @@ def test_writes_and_reads_take_their_time() -> None:
 
 
 def test_each_write_is_told() -> None:
-    told: list[int] = []
-    data = data_of(ROOM / 0.6, float("inf"), told.append)
+    written: list[int] = []
+    data = data_of(ROOM / 0.6, float("inf"), written.append)
     for key in "ab":
         data[key] = Placeholder(key, 60)
     assert seconds_to_read(data, ["a"]) == 0  # of a disk that takes no time
-    assert told == [60, 60]  # `a`, and `b` when `a` was read
+    assert written == [60, 60]  # `a`, and `b` when `a` was read
 
 
 def test_without_a_disk_that_takes_time_nothing_is_spilled() -> None:

@@ -71,11 +71,11 @@ def add(*xs: int) -> int:
 
 
 def many_tasks(client: Client) -> Any:
-    return client.map(inc, range(1000), pure=False)
+    return client.map(inc, range(500), pure=False)
 
 
 def tree(client: Client) -> Any:
-    level = client.map(inc, range(512), pure=False)
+    level = client.map(inc, range(256), pure=False)
     while len(level) > 1:
         level = client.map(add, level[::2], level[1::2], pure=False)
     return level
@@ -104,7 +104,7 @@ def rechunk(method: str, step: int) -> Callable[[Client], Any]:
 def random_graph(client: Client) -> Any:
     rng = random.Random(0)
     nodes = [delayed(inc)(0)]
-    for _ in range(1000):
+    for _ in range(500):
         nodes.append(delayed(add)(*rng.sample(nodes, min(len(nodes), rng.randint(1, 3)))))
     return client.compute(nodes[-50:])
 
@@ -163,17 +163,17 @@ def counts_of(kind: type[OwnCluster], options: dict[str, str]) -> Counts:
 
 def far_apart(name: str, real: dict[str, float], hollow: dict[str, float]) -> dict[str, Any]:
     """Functions of the state machine that are called more or less often for hollow workers."""
-    wanted = [f"distributed.scheduler:{pattern}" for pattern in STATE_MACHINE]
+    patterns = [f"distributed.scheduler:{pattern}" for pattern in STATE_MACHINE]
     functions = [
-        each
-        for each in real
-        if any(fnmatchcase(each, pattern) for pattern in wanted) and "<" not in each
+        function
+        for function in real
+        if any(fnmatchcase(function, pattern) for pattern in patterns) and "<" not in function
     ]
     assert len(functions) > 20
-    pairs = {each: (real[each], hollow.get(each, 0.0)) for each in functions}
+    pairs = {function: (real[function], hollow.get(function, 0.0)) for function in functions}
     return {
-        f"{name} {each}": (calls, other)
-        for each, (calls, other) in pairs.items()
+        f"{name} {function}": (calls, other)
+        for function, (calls, other) in pairs.items()
         if abs(other - calls) > TOLERANCE * calls + CHANCE.get(name.partition(" ")[2], 0)
         and max(calls, other) > RARE
     }

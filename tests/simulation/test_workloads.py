@@ -56,8 +56,8 @@ def test_has_about_its_size_and_leaves_nothing(cluster: OwnCluster, name: str) -
             WORKLOADS[name](client, SIZE)
         ((segment,),) = recorder.rounds
         assert clean(control) is None
-    wanted = FEWER_TASKS.get(name, SIZE)
-    assert wanted * 0.8 <= segment.facts.tasks <= wanted * 2.5
+    expected = FEWER_TASKS.get(name, SIZE)
+    assert expected * 0.8 <= segment.facts.tasks <= expected * 2.5
 
 
 def test_half_of_the_workers_leave() -> None:

@@ -44,7 +44,7 @@ def test_who_waits_in_a_queue_waits_for_the_cluster(client: Client) -> None:
     """The first time takes half a second, and later ones at the same place less."""
     done: queue.SimpleQueue[str] = queue.SimpleQueue()
     for future in client.map(inc, range(6), pure=False):
-        future.add_done_callback(lambda each: done.put(each.status))
+        future.add_done_callback(lambda ended: done.put(ended.status))
     assert [done.get() for _ in range(6)] == ["finished"] * 6
 
 
@@ -61,7 +61,9 @@ def test_other_clients_go_on_meanwhile(client: Client) -> None:
 
     async def block() -> str:
         async with Client(address_of(client), asynchronous=True, set_as_default=False):
-            client.submit(inc, 1, pure=False).add_done_callback(lambda each: done.put(each.status))
+            client.submit(inc, 1, pure=False).add_done_callback(
+                lambda ended: done.put(ended.status)
+            )
             return done.get()
 
     assert asyncio.run(block()) == "finished"
@@ -80,7 +82,7 @@ def test_a_lock_that_nobody_releases_is_told(client: Client) -> None:
 def test_stuck_tasks_are_told(client: Client) -> None:
     future = client.submit(inc, 1, key="alone", workers=["nobody"], pure=False)
     done: queue.SimpleQueue[str] = queue.SimpleQueue()
-    future.add_done_callback(lambda each: done.put(each.status))
+    future.add_done_callback(lambda ended: done.put(ended.status))
     with pytest.raises(StuckError, match="'alone' is no-worker"):
         done.get()
 
@@ -90,7 +92,7 @@ def test_a_thread_of_a_coroutine_may_wait_in_a_lock_too(client: Client) -> None:
 
     async def ask() -> str:
         async with Client(address_of(client), asynchronous=True, set_as_default=False) as other:
-            other.submit(inc, 1, pure=False).add_done_callback(lambda each: done.put(each.status))
+            other.submit(inc, 1, pure=False).add_done_callback(lambda ended: done.put(ended.status))
             return await asyncio.to_thread(done.get)
 
     assert asyncio.run(ask()) == "finished"

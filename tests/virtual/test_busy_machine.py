@@ -110,12 +110,12 @@ def test_the_turn_stays_until_a_loop_knows_the_result_of_its_thread() -> None:
             threading.Thread(target=look),
             threading.Thread(target=loop.run_until_complete, args=(work(),)),
         ]
-        opened.enter_context(conductor.expecting())
-        for each in threads:
-            each.start()
+        opened.enter_context(conductor.syncing(is_patient=False, is_expecting=True))
+        for thread in threads:
+            thread.start()
         assert conductor.wait(heard, 30, is_virtual=False)
-        for each in threads:
-            each.join(30)
+        for thread in threads:
+            thread.join(30)
         loop.close()
         other.close()
         assert were_here == [True]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from fnmatch import fnmatchcase
+from typing import Any
 
 import pytest
 from support import Project
-
-TIMEOUT_S = 6
 
 STATE = """
 import asyncio, json, os, random, signal, sys, threading, time, uuid
@@ -38,10 +37,10 @@ def hooks():
         "profile": sys.getprofile(),
         "trace of threads": threading.gettrace(),
         "profile of threads": threading.getprofile(),
-        "tools": [monitoring.get_tool(each) for each in range(6)] if monitoring else [],
-        "signals": {str(each): signal.getsignal(each) for each in signal.valid_signals()},
+        "tools": [monitoring.get_tool(number) for number in range(6)] if monitoring else [],
+        "signals": {str(number): signal.getsignal(number) for number in signal.valid_signals()},
         "threads": sorted(
-            each.name for each in threading.enumerate() if each.name.startswith("schedprof-")
+            thread.name for thread in threading.enumerate() if thread.name.startswith("schedprof-")
         ),
     }
 
@@ -66,8 +65,16 @@ def compare(what):
         for name in BEFORE | after
         if BEFORE.get(name) != after.get(name)
     }
-    with open("changed.jsonl", "a") as file:
-        file.write(json.dumps([what, changed]) + "\\n")
+    write("changed.jsonl", what, changed)
+
+def write(name, *what):
+    with open(name, "a") as file:
+        file.write(json.dumps(what) + "\\n")
+
+def pytest_runtest_logreport(report):
+    if report.failed:
+        texts = [report.longreprtext, *(text for _, text in report.sections)]
+        write("failures.jsonl", report.nodeid, "\\n".join(texts))
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item):
@@ -82,123 +89,124 @@ def pytest_unconfigure(config):
     return result
 """
 
-BODIES = """
+TESTS = """
 import collections, itertools, signal
 
 def stay_in_c():
     collections.deque(itertools.repeat(None), maxlen=0)
 
-def stay_in_python():
+def interrupt_and_stay(session, number):
+    os.kill(session, number)
     while True:
         pass
-
-def interrupt_and_stay(session):
-    os.kill(session, signal.SIGINT)
-    stay_in_python()
 
 def lack_memory():
     import resource
     resource.setrlimit(resource.RLIMIT_AS, (2**20, 2**20))
     bytes(2**30)
 
-def work(client):
-    wait(client.map(inc, range(20), pure=False))
-"""
+def work(scheduler):
+    wait(scheduler.client.map(inc, range(20), pure=False))
 
-TEST = """
-@pytest.mark.schedprof(backend="counts", timeout={timeout})
-{mark}
-def test_it(schedprof_scheduler):
-    client = schedprof_scheduler.client
-    work(client)
-    {body}
+async def work_on_loop(scheduler, end):
+    async with scheduler.async_client() as client:
+        await client.gather(client.map(inc, range(20), pure=False))
+        end(scheduler)
+        await client.gather(client.map(inc, range(20), pure=False))
+
+def on_loop(end):
+    def use_loop(scheduler):
+        __import__("conftest").LOOP.run_until_complete(work_on_loop(scheduler, end))
+    return use_loop
+
+def on_scheduler(*call):
+    return lambda scheduler: scheduler.client.run_on_scheduler(*call)
+
+def send(number):
+    return lambda scheduler: os.kill(scheduler.pid, number)
+
+ENDS = {
+    "passes": work,
+    "fails": lambda scheduler: pytest.fail("of its own"),
+    "leaves": on_scheduler(lambda: os._exit(3)),
+    "is killed": send(signal.SIGKILL),
+    "lacks memory": on_scheduler(lack_memory),
+    "is on a loop": on_loop(lambda scheduler: None),
+    "is killed on a loop": on_loop(send(signal.SIGKILL)),
+    "is stopped": send(signal.SIGSTOP),
+    "stays in C": on_scheduler(stay_in_c),
+    # The signal of pytest-timeout: it comes when the scheduler is busy, on any machine.
+    "times out": on_scheduler(interrupt_and_stay, os.getpid(), signal.SIGALRM),
+    "is interrupted": lambda scheduler: signal.raise_signal(signal.SIGINT),
+    "is interrupted while it waits": on_scheduler(interrupt_and_stay, os.getpid(), signal.SIGINT),
+}
+WATCHED = {end: pytest.mark.schedprof(timeout=5) for end in list(ENDS)[7:]}
+
+@pytest.mark.timeout(200, func_only=True)
+@pytest.mark.schedprof
+@pytest.mark.parametrize("end", [pytest.param(end, marks=WATCHED.get(end, ())) for end in ENDS])
+def test_it(schedprof_scheduler, end):
+    work(schedprof_scheduler)
+    ENDS[end](schedprof_scheduler)
+    work(schedprof_scheduler)
 
 def test_next():
     pass
 """
 
-
-class End(NamedTuple):
-    """One kind of end."""
-
-    body: str
-    verdict: str
-    said: str = ""
-    """What stands in the output, with wildcards."""
-    mark: str = ""
-
-
-ON_SCHEDULER = "client.run_on_scheduler({})"
-ON_LOOP = """
-    async def use(scheduler):
-        async with scheduler.async_client() as client:
-            await client.gather(client.map(inc, range(20), pure=False))
-            {}
-            await client.gather(client.map(inc, range(20), pure=False))
-    __import__("conftest").LOOP.run_until_complete(use(schedprof_scheduler))
-"""
-STILL = (
-    f"*scheduler's process * let no thread run for {TIMEOUT_S} s of real time, and was ended: it "
-)
-ENDS = {
-    "passed": End("pass", "passed"),
-    "failed": End("assert client is None", "failed", "*assert client is None*"),
-    "left": End(ON_SCHEDULER.format("lambda: os._exit(3)"), "failed", "*exited with 3*"),
-    "killed": End(
-        "os.kill(schedprof_scheduler.pid, 9); work(client)", "failed", "*killed by signal 9*"
-    ),
-    "stopped": End(
-        "os.kill(schedprof_scheduler.pid, signal.SIGSTOP); work(client)",
-        "failed",
-        f"{STILL}was stopped by a signal*",
-    ),
-    "busy in C": End(
-        ON_SCHEDULER.format("stay_in_c"), "failed", f"{STILL}was in stay_in_c (*test_it.py:*)*"
-    ),
-    "without memory": End(ON_SCHEDULER.format("lack_memory"), "failed"),
-    "timed out": End(
-        ON_SCHEDULER.format("stay_in_python"),
-        "failed",
-        "*did not let an interrupted test go on for*it was in stay_in_python*",
-        "@pytest.mark.timeout(3, func_only=True)",
-    ),
-    "interrupted": End("signal.raise_signal(signal.SIGINT)", "interrupted", "*KeyboardInterrupt*"),
-    "interrupted while it waits": End(
-        ON_SCHEDULER.format("interrupt_and_stay, os.getpid()"),
-        "interrupted",
-        "*KeyboardInterrupt*",
-    ),
-    "on a loop of its own": End(ON_LOOP.format("pass"), "passed"),
-    "killed on a loop of its own": End(
-        ON_LOOP.format("os.kill(scheduler.pid, 9)"), "failed", "*killed by signal 9*"
-    ),
+STILL = "*scheduler's process * let no thread run for 5 s of real time, and was ended: it was"
+STANDING = {"is stopped": f"{STILL} stopped by a signal*", "stays in C": f"{STILL} in stay_in_c (*"}
+FAILURES = {
+    "fails": "*of its own*",
+    "leaves": "*exited with 3*",
+    "is killed": "*killed by signal 9*",
+    "lacks memory": "*",
+    "is killed on a loop": "*killed by signal 9*",
+    **STANDING,
+    "times out": "*did not let an interrupted test go on for*it was in interrupt_and_stay*",
 }
+"""What is said of each test that fails, with wildcards."""
 
 pytestmark = [pytest.mark.usefixtures("apart"), pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-@pytest.mark.parametrize("name", ENDS)
-def test_an_end_leaves_nothing(project: Project, name: str) -> None:
-    end = ENDS[name]
+def lines(project: Project, name: str) -> dict[str, Any]:
+    """Return what the sessions of a project wrote about each test."""
+    return dict(json.loads(line) for line in (project.path / name).read_text().splitlines())
+
+
+def assert_failures(project: Project, expected: dict[str, str]) -> None:
+    failures = lines(project, "failures.jsonl")
+    assert failures.keys() == {f"test_it.py::test_it[{end}]" for end in expected}
+    for end, pattern in expected.items():
+        assert fnmatchcase(failures[f"test_it.py::test_it[{end}]"], pattern), end
+
+
+def run(project: Project, cluster: str, *options: str) -> pytest.RunResult:
     (project.path / "conftest.py").write_text(STATE)
-    body = BODIES + TEST.format(timeout=TIMEOUT_S, mark=end.mark, body=end.body)
-    result = project.run_test(body, "--schedprof-cluster=virtual", "-p", "no:faulthandler")
-    if end.verdict == "interrupted":
-        assert result.ret == pytest.ExitCode.INTERRUPTED
-    else:
-        result.assert_outcomes(**{"passed": 1, end.verdict: 1 + (end.verdict == "passed")})
-    if end.said:
-        result.stdout.fnmatch_lines([end.said])
-    changed: list[Any] = [
-        json.loads(line) for line in (project.path / "changed.jsonl").read_text().splitlines()
-    ]
-    assert [each for _, each in changed] == [{}] * len(changed)
+    options = (*options, "--schedprof=counts", f"--schedprof-cluster={cluster}")
+    return project.run_test(TESTS, "-p", "no:faulthandler", *options, timeout_s=200)
 
 
-@pytest.mark.parametrize("name", ["stopped", "busy in C"])
-def test_schedulers_in_real_time_are_watched_too(project: Project, name: str) -> None:
-    end = ENDS[name]
-    body = BODIES + TEST.format(timeout=TIMEOUT_S, mark=end.mark, body=end.body)
-    result = project.run_test(body, "--schedprof-cluster=local", "--schedprof-workers=1")
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines([end.said])
+def test_an_end_leaves_nothing(project: Project) -> None:
+    run(project, "virtual", "-k", "not interrupted").assert_outcomes(
+        passed=3, failed=len(FAILURES), deselected=2
+    )
+    assert_failures(project, FAILURES)
+    changed = lines(project, "changed.jsonl")
+    assert len(changed) == 12
+    assert set(map(str, changed.values())) == {"{}"}, changed
+
+
+@pytest.mark.parametrize("end", ["is interrupted", "is interrupted while it waits"])
+def test_an_interrupt_leaves_nothing(project: Project, end: str) -> None:
+    result = run(project, "virtual", f"test_it.py::test_it[{end}]")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*KeyboardInterrupt*"])
+    assert lines(project, "changed.jsonl") == {"session": {}}
+
+
+def test_schedulers_in_real_time_are_watched_too(project: Project) -> None:
+    result = run(project, "local", "--schedprof-workers=1", "-k", "stopped or stays or next")
+    result.assert_outcomes(passed=1, failed=2, deselected=10)
+    assert_failures(project, STANDING)

@@ -1,76 +1,151 @@
-"""Tests of comparing counts in virtual time: a single round of each session is exact."""
+"""Tests of comparisons in virtual time: a single round of each session is exact."""
 
 from __future__ import annotations
 
 import shutil
+import sys
+from collections.abc import Sequence
 
 import injection
 import pytest
 from support import Project
 
+from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.model.comparison import Comparison, Outcome
+from pytest_schedprof.model.metric import CLIENT_BYTECODES
+from pytest_schedprof.model.result import Result
 from pytest_schedprof.store.baselines import load
 
-pytestmark = pytest.mark.usefixtures("apart")  # each session needs an interpreter of its own
-
-OPTIONS = (
-    "--schedprof=counts", "--schedprof-cluster=virtual", "--schedprof-workers=8",
-    "--schedprof-rounds=1",
-)  # fmt: skip
+OPTIONS = ("--schedprof-cluster=virtual", "--schedprof-workers=8", "--schedprof-rounds=1")
 
 BODY = """
+import concurrent, sys, types
 from injection import plant
 
-@pytest.fixture
-def changed(schedprof_scheduler):
-    for module, qualname, statement in [{change}]:
-        schedprof_scheduler.client.run_on_scheduler(plant, module, qualname, statement)
+def changed_scheduler(*changes):
+    @pytest.fixture
+    def changed(schedprof_scheduler):
+        for change in changes if IS_CHANGED else ():
+            schedprof_scheduler.client.run_on_scheduler(plant, *change)
+    return changed
 
-@pytest.mark.schedprof(cluster_options={{"duration": "exponential(50ms)", "nbytes": "1MB"}})
-def test_it(schedprof_scheduler, changed):
+called_by_stealing = changed_scheduler(
+    ("distributed.stealing", "WorkStealing.steal_time_ratio", "_ = None"),
+    ("distributed.scheduler", "SchedulerState.worker_objective", "_ = None"),
+)
+
+@pytest.mark.schedprof(backend="counts",
+    cluster_options={"duration": "exponential(50ms)", "nbytes": "1MB"})
+def test_scheduler(schedprof_scheduler, called_by_stealing):
     client = schedprof_scheduler.client
     heavy = client.submit(inc, 0, workers=["0"], pure=False)
     futures = client.map(lambda x, y: x, range(100), y=heavy, pure=False)
     wait(client.submit(sum, futures))
+
+called_by_all = changed_scheduler(
+    ("distributed.scheduler", "SchedulerState._add_to_processing", "ts.erred_on = set()"),
+)
+
+@pytest.mark.schedprof("stall(p50) <= 100ms", "stall(distributed.scheduler:*) <= 60s",
+    backend=["objects", "stalls"])
+def test_objects(schedprof_scheduler, called_by_all):
+    wait(schedprof_scheduler.client.map(inc, range(200), pure=False))
+
+@pytest.mark.schedprof(backend="counts")
+def test_modules(schedprof_scheduler):
+    for number in range(2000 if IS_CHANGED else 1):
+        sys.modules[f"imported_{number}"] = types.ModuleType("imported")
+    wait(schedprof_scheduler.client.map(lambda x: concurrent and x, range(100), pure=False))
+
+@pytest.fixture
+def dear_client():
+    if IS_CHANGED:
+        plant("distributed.client", "Client.map", "for _ in range(4_000): pass")
+        plant("distributed.client", "Client._release_key", "for _ in range(40): pass")
+
+@pytest.mark.schedprof(backend="counts")
+def test_client(schedprof_scheduler, dear_client):
+    wait(schedprof_scheduler.client.map(lambda x: x, range(100), pure=False))
 """
 
-CHANGES = {
-    "distributed.stealing:WorkStealing.steal_time_ratio": (
-        "distributed.stealing:WorkStealing.steal_time_ratio"
-    ),
-    "distributed.scheduler:SchedulerState.worker_objective": (
-        "distributed.scheduler:<others-worker-choice>"
-    ),
+RISEN = {
+    "test_scheduler": {
+        ("bytecodes", "distributed.stealing:WorkStealing.steal_time_ratio"),
+        # It is called only now and then, so a record has it in a line with others.
+        ("bytecodes", "distributed.scheduler:<others-worker-choice>"),
+    },
+    # To send a function that uses a package, cloudpickle looks through all imported modules.
+    "test_modules": set(),
+    # One of these runs on the thread of the test, one on that of the event loop.
+    "test_client": {
+        (CLIENT_BYTECODES, "distributed.client:Client.map"),
+        (CLIENT_BYTECODES, "distributed.client:Client._release_key"),
+        (CLIENT_BYTECODES, ""),
+    },
 }
-"""Functions that worker choice and stealing call, with the lines of a record that have them: the
-second one is called only now and then. On other clusters their counts scatter."""
+"""What is dearer in the changed session, by test. On other clusters these counts scatter."""
 
 
-def session(project: Project, change: str, *options: str) -> None:
-    project.run_test(BODY.format(change=change), *OPTIONS, *options, timeout_s=200)
-
-
-def compared(project: Project) -> Comparison:
-    """Return the comparison of the newest session."""
-    (result,) = load(str(max((project.path / ".schedprof").glob("2*"))), str(project.path)).results
-    (comparison,) = result.comparisons
-    return comparison
-
-
-@pytest.mark.slow
-def test_one_round_tells_each_difference(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def prepared(project: Project, apart: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each session have an interpreter of its own, which can change the scheduler."""
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     monkeypatch.chdir(project.path)
     shutil.copy(injection.__file__, project.path)
-    session(project, "", "--schedprof-save=main")
-    session(project, "", "--schedprof-compare=main")
-    same = compared(project)
-    assert same.changes == ()
-    assert same.same > 100
-    changes = [repr((*function.split(":"), "_ = None")) for function in CHANGES]
-    session(project, ", ".join(changes), "--schedprof-compare=main")
-    risen = {(each.metric, each.subject) for each in compared(project).of(Outcome.REGRESSED)}
-    assert risen == {("bytecodes", line) for line in CHANGES.values()}
+
+
+def session(project: Project, *options: str, is_changed: bool = False) -> str:
+    body = BODY.replace("IS_CHANGED", f"{is_changed}")
+    return str(project.run_test(body, *OPTIONS, *options, timeout_s=200).stdout)
+
+
+def sessions(project: Project) -> list[dict[str, Result]]:
+    """Return the results of each session by test, the first session first."""
+    directories = sorted((project.path / ".schedprof").glob("2*"))
+    loaded = [load(str(directory), str(project.path)).results for directory in directories]
+    return [{result.test_id.partition("::")[2]: result for result in of} for of in loaded]
+
+
+def chosen(comparisons: Sequence[Comparison]) -> Comparison:
+    """Return the comparison of a test that says most: of objects, where there is one."""
+    of_objects = [comparison for comparison in comparisons if comparison.backend == "objects"]
+    return (of_objects or comparisons)[0]
+
+
+def subjects(comparison: Comparison, outcome: Outcome) -> set[tuple[str, str]]:
+    return {(change.metric, change.subject) for change in comparison.of(outcome)}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_one_round_tells_each_difference(project: Project) -> None:
+    session(project, "--schedprof-save=main")
+    session(project, "--schedprof-compare=main")
+    output = session(project, "--schedprof-compare=main", is_changed=True)
+    _, same, changed = sessions(project)
+    for name, result in same.items():
+        comparison = chosen(result.comparisons)
+        assert comparison.changes == (), name
+        assert comparison.same > (5 if name == "test_objects" else 100)
+    for name, risen in RISEN.items():
+        assert subjects(chosen(changed[name].comparisons), Outcome.REGRESSED) == risen
+    back = compare((changed["test_client"],), (same["test_client"],)).comparisons
+    assert subjects(chosen(back), Outcome.IMPROVED) == RISEN["test_client"]
+
+    # The type of which each task has one more.
+    more = chosen(changed["test_objects"].comparisons).of(Outcome.REGRESSED)
+    fewer = chosen(compare((changed["test_objects"],), (same["test_objects"],)).comparisons)
+    for difference, changes in ((1.0, more), (-1.0, fewer.of(Outcome.IMPROVED))):
+        (of_sets,) = [change for change in changes if change.subject == "builtins:set"]
+        assert of_sets.metric == "objects"
+        assert of_sets.difference == pytest.approx(difference)
+    assert "objects of builtins:set" in output
+    # Hollow workers do not occupy the loop, and the scheduler does.
+    (stalls,) = [of for of in same["test_objects"].backends if of.backend == "stalls"]
+    assert stalls.costs
+    occupants = [cost.function for cost in stalls.costs.functions]
+    assert occupants
+    assert not any(name.startswith("pytest_schedprof") for name in occupants)
 
 
 @pytest.mark.slow
@@ -79,42 +154,76 @@ def test_without_a_fixed_hash_seed_one_round_is_not_exact(
 ) -> None:
     """Sets in graphs may have another order then, so a small rise is undecided as elsewhere."""
     monkeypatch.setenv("PYTHONHASHSEED", "random")
-    monkeypatch.chdir(project.path)
-    shutil.copy(injection.__file__, project.path)
-    session(project, "", "--schedprof-save=main")
-    change = ("distributed.scheduler", "SchedulerState._transition", "_ = None")
-    session(project, repr(change), "--schedprof-compare=main")
-    assert not compared(project).of(Outcome.REGRESSED)
-    assert compared(project).of(Outcome.UNDECIDED)
+    session(project, "--schedprof-save=main", "-k", "scheduler")
+    rise = ("distributed.scheduler", "SchedulerState._transition", "_ = None")
+    body = BODY.replace("IS_CHANGED", "True").replace('("distributed.stealing"', f"{rise}, #")
+    project.run_test(body, *OPTIONS, "--schedprof-compare=main", "-k", "scheduler")
+    comparison = chosen(sessions(project)[-1]["test_scheduler"].comparisons)
+    assert not comparison.of(Outcome.REGRESSED)
+    assert comparison.of(Outcome.UNDECIDED)
 
 
-MESSAGES = """
+LIMITED = """
+import sys
 from injection import plant
 
 @pytest.mark.schedprof("messages_out <= 3.5", "bytes_out <= 800B")
 @pytest.mark.parametrize("statement", ["", "self.worker_send(ts.processing_on.address, {message})"])
-def test_it(schedprof_scheduler, statement):
+def test_messages(schedprof_scheduler, statement):
     client, place = schedprof_scheduler.client, "SchedulerState._task_to_msg"
     client.run_on_scheduler(plant, "distributed.scheduler", place, statement)
     with schedprof_scheduler.measure():
         wait(client.map(inc, range(100), pure=False))
+
+@pytest.mark.schedprof("{metric}(distributed.client:Client.map) <= 100000", "{metric} <= 1")
+def test_client(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(lambda x: x, range(100), pure=False))
+
+def test_nothing_stays_behind():
+    assert sys.gettrace() is None
+    if hasattr(sys, "monitoring"):
+        assert not any(sys.monitoring.get_tool(number) for number in (3, 4))
+
+@pytest.mark.skipif(hasattr(sys, "monitoring"), reason="tools have numbers of their own")
+@pytest.mark.schedprof("{metric} <= 1")
+def test_debugger(schedprof_scheduler):
+    def trace(frame, event, argument):
+        return None
+    sys.settrace(trace)
+    try:
+        with schedprof_scheduler.measure():
+            wait(schedprof_scheduler.client.map(inc, range(10)))
+        assert sys.gettrace() is trace
+    finally:
+        sys.settrace(None)
 """
 
 MESSAGE = {"op": "remove-replicas", "keys": [], "stimulus_id": "planted" + 300 * "-"}
 """Makes a worker do nothing."""
 
 
-def test_one_more_message_to_a_worker_is_counted_exactly(project: Project) -> None:
-    shutil.copy(injection.__file__, project.path)
-    result = project.run_test(MESSAGES.format(message=MESSAGE), *OPTIONS)
-    result.assert_outcomes(passed=1, failed=1)
-    for limit in ("messages_out <= 3.5", "bytes_out <= 800B"):
-        result.stdout.fnmatch_lines([f"*broken: {limit}:*"])
-    results = project.results()
-    before, after = (results[f"test_it[{name}]"].backends[0].costs for name in ("", "statement1"))
+def test_limits_bound_messages_and_the_client(project: Project) -> None:
+    body = LIMITED.format(message=MESSAGE, metric=CLIENT_BYTECODES)
+    run = project.run_test(body, *OPTIONS, "--schedprof=counts")
+    is_traced = not hasattr(sys, "monitoring")
+    run.assert_outcomes(passed=2 + is_traced, failed=2, skipped=not is_traced)
+    for limit in ("messages_out <= 3.5", "bytes_out <= 800B", f"{CLIENT_BYTECODES} <= 1"):
+        run.stdout.fnmatch_lines([f"*broken: {limit}:*"])
+    backends = {name: result.backends[0] for name, result in project.results().items()}
+
+    # One more message to a worker for each task is counted exactly.
+    before, after = (backends[f"test_messages[{name}]"].costs for name in ("", "statement1"))
     assert before
     assert after
     assert after.whole["messages_out"] - before.whole["messages_out"] == 100
     assert after.whole["messages_in"] == before.whole["messages_in"]
     assert after.whole["bytes_in"] == before.whole["bytes_in"]
     assert 100 * 340 < after.whole["bytes_out"] - before.whole["bytes_out"] < 100 * 400
+
+    assert backends["test_client"].limits[0].verdict.value == "pass"
+    if is_traced:  # a debugger keeps the trace function, so only the scheduler is counted
+        debugged = backends["test_debugger"]
+        assert debugged.costs
+        assert debugged.costs.whole["bytecodes"] > 0
+        assert CLIENT_BYTECODES not in debugged.costs.whole
+        assert debugged.limits[0].verdict.value == "inconclusive"

@@ -39,8 +39,8 @@ def make() -> Iterator[Make]:
         return client, control
 
     yield started
-    for each in reversed(opened):
-        each.close()
+    for resource in reversed(opened):
+        resource.close()
 
 
 def inc(x: Any) -> int:
@@ -55,7 +55,7 @@ def seconds_for(client: Client, futures: list[Future[Any]]) -> float:
     begun = now()
     with client.as_current():
         wait(futures)
-    assert {each.status for each in futures} == {"finished"}
+    assert {future.status for future in futures} == {"finished"}
     return now() - begun
 
 
@@ -105,7 +105,7 @@ def test_a_worker_that_is_cut_off_for_ever_is_done_without(make: Make) -> None:
 
 def test_several_workers_arrive_at_once(make: Make) -> None:
     client, control = make(1)
-    names = [f"{each}" for each in range(1, 100)]
+    names = [f"{number}" for number in range(1, 100)]
     assert control.call(decisions.plan, 0.5, "arrive", names, None) == ""
     assert seconds_for(client, client.map(inc, range(400), pure=False)) < 8
 
@@ -113,9 +113,9 @@ def test_several_workers_arrive_at_once(make: Make) -> None:
 @pytest.mark.slow
 def test_transfers_share_the_link_of_their_sender(make: Make) -> None:
     client, _ = make(4, bandwidth="100MB")
-    on = [f"inproc://worker-{each}" for each in range(4)]
-    (root,) = client.scatter([bytes(100_000_000)], workers=on[:1])
-    users = [client.submit(inc, root, workers=each, pure=False) for each in on[1:]]
+    addresses = [f"inproc://worker-{number}" for number in range(4)]
+    (root,) = client.scatter([bytes(100_000_000)], workers=addresses[:1])
+    users = [client.submit(inc, root, workers=to, pure=False) for to in addresses[1:]]
     # Each transfer takes a second; the third one waits for two others, then its task runs.
     assert 4 <= seconds_for(client, users) < 4.2
 
@@ -127,7 +127,7 @@ def test_results_on_disk_take_time(make: Make) -> None:
     for disk in ("free", "100MB"):
         client, _ = make(1, disk=disk, **options)
         roots = client.map(inc, range(10), pure=False)
-        times.append(seconds_for(client, [client.submit(inc, each, pure=False) for each in roots]))
+        times.append(seconds_for(client, [client.submit(inc, root, pure=False) for root in roots]))
     assert times[0] < 1
     assert times[1] > 5  # of 2 GB at most 300 MB stay in memory
 
@@ -135,29 +135,52 @@ def test_results_on_disk_take_time(make: Make) -> None:
 def test_each_worker_has_its_own_speed(make: Make) -> None:
     client, _ = make(8, speed="uniform(0.2, 1)")
     futures = [
-        client.submit(inc, 0, workers=f"inproc://worker-{each}", pure=False) for each in range(8)
+        client.submit(inc, 0, workers=f"inproc://worker-{number}", pure=False)
+        for number in range(8)
     ]
     assert 1.5 < seconds_for(client, futures) < 5.2
 
 
-FROM_SEED = """
+SEEDED = """
 @pytest.mark.schedprof(cluster_options={"duration": "exponential(100ms)", "faults": "0.3",
     "config.distributed.scheduler.validate": "true"}, seeds=2)
-def test_it(schedprof_scheduler):
+def test_faults(schedprof_scheduler):
     client = schedprof_scheduler.client
     xs = client.map(inc, range(60), pure=False)
     ys = [client.submit(sum, xs[i:i + 3], pure=False) for i in range(50)]
     wait(ys)
+
+@pytest.mark.schedprof(cluster_options={"latency": "lognormal(2ms, 1)", "nbytes": "1MB"}, seeds=2)
+def test_latencies(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    xs = client.map(inc, range(40), key=[f"x-{n}" for n in range(40)])
+    wait([client.submit(sum, xs[i:i + 3], key=f"y-{i}") for i in range(30)])
 """
 
 
 @pytest.mark.slow
-def test_faults_are_drawn_from_the_seed(project: Project) -> None:
-    given = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=8")
-    result = project.run_test(FROM_SEED, *given)
-    result.assert_outcomes(passed=2)
-    (found,) = [line for line in result.outlines if "recomputed" in line]
-    assert "recomputed 0," not in found
+def test_faults_and_latencies_are_drawn_from_the_seed(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    project.is_apart = True
+    options = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=8")
+    project.run_test(SEEDED, *options, "--schedprof-rounds=1", "--schedprof-save=main")
+    again = project.run(*options, "--schedprof-rounds=1", "--schedprof-compare=main")
+    again.assert_outcomes(passed=4)
+    again.stdout.fnmatch_lines(["*decides the same*"])
+    again.stdout.no_fnmatch_line("*another worker*")
+    for test in ("faults", "latencies"):
+        logs = map(json.loads, texts_of(project, f"tests/*{test}*/*.decisions.json"))
+        decided = [log["hash"] for log in logs]
+        assert len(decided) == 4
+        assert len(set(decided)) == 2  # one for each seed
+    logs = map(json.loads, texts_of(project, "tests/*faults*/*.decisions.json"))
+    assert all(log["figures"]["recomputed"] for log in logs)
+
+
+def texts_of(project: Project, pattern: str) -> list[str]:
+    return [file.read_text() for file in (project.path / ".schedprof").glob(f"2*/{pattern}")]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.floats(0, 10)), max_size=30))
@@ -172,25 +195,3 @@ def test_a_link_handles_one_transfer_after_another(
     for number, link in enumerate(links):
         sent = sum(t for one, _, t in transfers if one == number)
         assert link.sends_until == pytest.approx(sent) or not sent
-
-
-LATE = """
-@pytest.mark.schedprof(cluster_options={"latency": "lognormal(2ms, 1)", "nbytes": "1MB"}, seeds=2)
-def test_it(schedprof_scheduler):
-    client = schedprof_scheduler.client
-    xs = client.map(inc, range(40), key=[f"x-{each}" for each in range(40)])
-    wait([client.submit(sum, xs[i:i + 3], key=f"y-{i}") for i in range(30)])
-"""
-
-
-@pytest.mark.slow
-def test_latencies_are_drawn_from_the_seed(project: Project) -> None:
-    given = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=4")
-    project.run_test(LATE, *given, "--schedprof-rounds=1", "--schedprof-save=main")
-    again = project.run_test(LATE, *given, "--schedprof-rounds=1", "--schedprof-compare=main")
-    again.assert_outcomes(passed=2)
-    again.stdout.fnmatch_lines(["*decides the same*"])
-    again.stdout.no_fnmatch_line("*another worker*")
-    told = [json.loads(each.read_text())["hash"] for each in project.path.rglob("*.decisions.json")]
-    assert len(told) == 4
-    assert len(set(told)) == 2  # one for each seed

@@ -26,9 +26,9 @@ def test_steps_are_timed_where_time_is_virtual(
     project.run_test(BODY, timeout_s=100).assert_outcomes(passed=1)
     (backend,) = project.result().backends
     assert backend.costs
-    found = {each.function: each.total for each in backend.costs.functions}
-    assert found["intake:ordering"]["intake_calls"] == found["intake:rest"]["intake_calls"] == 2
+    costs = {cost.function: cost.total for cost in backend.costs.functions}
+    assert costs["intake:ordering"]["intake_calls"] == costs["intake:rest"]["intake_calls"] == 2
     whole = backend.costs.whole["intake_cpu"]
-    assert 0 < found["intake:ordering"]["intake_cpu"] < whole < backend.window.cpu_seconds
-    once = found["intake:imports"]["intake_cpu"]
-    assert whole + once == pytest.approx(sum(each["intake_cpu"] for each in found.values()))
+    assert 0 < costs["intake:ordering"]["intake_cpu"] < whole < backend.window.cpu_seconds
+    once = costs["intake:imports"]["intake_cpu"]
+    assert whole + once == pytest.approx(sum(cost["intake_cpu"] for cost in costs.values()))

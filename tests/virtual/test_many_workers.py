@@ -34,7 +34,7 @@ def test_workers_join_in_the_order_of_the_schedulers_sets(count: int) -> None:
     names = in_order_of_sets(count)
     assert sorted(map(int, names)) == list(range(count))
     ids = [name_for_scheduler(name) for name in names]
-    places = {each: place for place, each in enumerate(set(ids))}
+    places = {server_id: place for place, server_id in enumerate(set(ids))}
     steps = [abs(places[one] - places[next_]) for one, next_ in pairwise(ids)]
     near = sum(step <= 2 for step in steps)
     assert near >= 0.7 * len(steps)  # one after another, apart from collisions in the table
@@ -45,8 +45,8 @@ def test_cancelled_timers_are_forgotten() -> None:
     timers = [loop.call_later(1_000 + number, print) for number in range(1_000)]
     seen: list[float] = []
     loop.call_later(2_500, lambda: seen.append(loop.now))
-    for each in timers:
-        each.cancel()
+    for timer in timers:
+        timer.cancel()
     assert len(list(loop.awaited())) == 1
     assert len(loop._timers) < 300
     loop.run_until_complete(asyncio.sleep(2_600))
@@ -58,7 +58,7 @@ def machines(dask_scheduler: Any) -> tuple[int, int]:
     """Return the number of workers, and of those that have a state machine."""
     world = dask_scheduler.extensions["schedprof-virtual"]
     hollow = world.workers._server.hollow.values()
-    return len(hollow), sum(each.has_state for each in hollow)
+    return len(hollow), sum(worker.has_state for worker in hollow)
 
 
 def test_a_worker_without_work_has_no_state_machine() -> None:

@@ -10,65 +10,59 @@ from support import Project
 from pytest_schedprof.agent import counts
 from pytest_schedprof.agent.choice import MOST_ALONE
 from pytest_schedprof.agent.decisions import WORLD
-from pytest_schedprof.model.result import BackendResult
-
-COUNTED = """
-@pytest.mark.schedprof(rounds={rounds}, workers=2, cluster_options={{"duration": "{duration}"}})
-def test_it(schedprof_scheduler):
-    client = schedprof_scheduler.client
-    wait(client.map(inc, range(40), pure=False))
-    client.scheduler_info(n_workers=-1)
-"""
 
 BALANCE = "distributed.stealing:WorkStealing.balance"
 IDENTITY = "distributed.scheduler:Scheduler.identity"
 HEARTBEAT = "distributed.scheduler:Scheduler.heartbeat_worker"
-BY_THE_CLOCK = (BALANCE, IDENTITY, HEARTBEAT)
+BY_THE_CLOCK = {BALANCE, IDENTITY, HEARTBEAT}
 OF_HEARTBEATS = "distributed.scheduler:heartbeat_interval"
 """What only heartbeats call."""
 
+BODY = """
+def work(scheduler):
+    wait(scheduler.client.map(inc, range(40), pure=False))
+    scheduler.client.scheduler_info(n_workers=-1)
 
-def counted(project: Project, cluster: str, duration: str) -> BackendResult:
-    body = COUNTED.format(rounds=1 if cluster == "virtual" else 2, duration=duration)
-    given = ("--schedprof=counts", f"--schedprof-cluster={cluster}")
-    limits = (
-        f"--schedprof-limit=calls({name}) <= 1000000" for name in (BALANCE, IDENTITY, HEARTBEAT)
+def counted(duration, **options):
+    limits = [f"calls({name}) <= 1000000" for name in NAMES]
+    return pytest.mark.schedprof(
+        *limits, backend="counts", cluster_options={"duration": duration}, **options
     )
-    project.run_test(body, *given, *limits).assert_outcomes(passed=1)
-    (found,) = project.result().backends
-    return found
 
+@counted("1s", cluster="virtual", workers=2)
+def test_virtual(schedprof_scheduler):
+    work(schedprof_scheduler)
 
-def calls(found: BackendResult) -> dict[str, float]:
-    """Calls of each function by its name."""
-    assert found.costs
-    return {
-        each.function: each.total["calls"]
-        for each in found.costs.functions
-        if each.total.get("calls")
-    }
+@counted("30s", cluster="virtual", workers=8)
+def test_long(schedprof_scheduler):
+    work(schedprof_scheduler)
+
+@counted("50ms", cluster="simulated", workers=2, rounds=2)
+def test_simulated(schedprof_scheduler):
+    work(schedprof_scheduler)
+"""
 
 
 @pytest.mark.slow
-def test_in_virtual_time_it_is_counted(project: Project) -> None:
-    found = calls(counted(project, "virtual", "1s"))
+def test_periodic_work_is_counted_where_time_is_virtual(project: Project) -> None:
+    project.run_test(BODY.replace("NAMES", f"{sorted(BY_THE_CLOCK)}")).assert_outcomes(passed=3)
+    calls = {}
+    for name, result in project.results().items():
+        (backend,) = result.backends
+        assert backend.costs
+        functions = backend.costs.functions
+        calls[name] = {f.function: f.total["calls"] for f in functions if f.total.get("calls")}
+
     # 20 seconds, in which stealing looks at its workers every second, for 40 tasks.
-    assert found[BALANCE] in (20, 21)
-    assert found[IDENTITY] > 5  # every two seconds
-    assert 2 * 20 <= found[HEARTBEAT] < MOST_ALONE
-    assert OF_HEARTBEATS not in found
+    assert calls["test_virtual"][BALANCE] in (20, 21)
+    assert calls["test_virtual"][IDENTITY] > 5  # every two seconds
+    assert 2 * 20 <= calls["test_virtual"][HEARTBEAT] < MOST_ALONE
+    assert OF_HEARTBEATS not in calls["test_virtual"]
 
+    assert calls["test_long"][HEARTBEAT] == MOST_ALONE
 
-@pytest.mark.slow
-def test_heartbeats_of_long_tests_are_counted_up_to_a_number(project: Project) -> None:
-    assert calls(counted(project, "virtual", "30s"))[HEARTBEAT] == MOST_ALONE
-
-
-@pytest.mark.slow
-def test_in_real_time_it_is_not(project: Project) -> None:
-    found = calls(counted(project, "simulated", "50ms"))
-    assert found
-    assert not set(BY_THE_CLOCK) & set(found)
+    assert calls["test_simulated"]
+    assert not BY_THE_CLOCK & calls["test_simulated"].keys()
 
 
 def test_it_is_not_counted_among_thousands_of_workers() -> None:

@@ -109,13 +109,13 @@ def test_plugins_and_files_that_do_nothing_are_told(client: Client, tmp_path: Pa
         client.register_plugin(Plugin())
         client.upload_file(str(file))
 
-        def told(name: str) -> bool:
+        def is_said(name: str) -> bool:
             wait(client.submit(inc, 1, pure=False))  # lets virtual time go by
-            texts = [str(each.message) for each in caught]
-            return any(name in each and "does nothing" in each for each in texts)
+            texts = [str(warning.message) for warning in caught]
+            return any(name in text and "does nothing" in text for text in texts)
 
-        wait_for(lambda: told("'of-a-user'"), "a warning about the plugin")
-        wait_for(lambda: told("some_module.py"), "a warning about the file")
+        wait_for(lambda: is_said("'of-a-user'"), "a warning about the plugin")
+        wait_for(lambda: is_said("some_module.py"), "a warning about the file")
 
 
 def test_hardware_that_nobody_has_is_not_measured(client: Client) -> None:

@@ -23,7 +23,7 @@ from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.virtual.loop import EPOCH
 
-NAPS = [f"nap-{each}" for each in range(4)]
+NAPS = [f"nap-{number}" for number in range(4)]
 
 Make = Callable[..., tuple[Client, Control]]
 
@@ -45,8 +45,8 @@ def make() -> Iterator[Make]:
         return client, control
 
     yield started
-    for each in reversed(opened):
-        each.close()
+    for resource in reversed(opened):
+        resource.close()
 
 
 def inc(x: Any) -> int:
@@ -66,14 +66,14 @@ def error_of(call: Callable[[], Any]) -> list[str]:
 
     `wait` names the futures in the order of a set, by hashes that differ from future to future.
     """
-    with pytest.raises((CancelledError, FuturesCancelledError)) as told:
+    with pytest.raises((CancelledError, FuturesCancelledError)) as raised:
         call()
-    said = re.sub(r"<.* at 0x\w+>", "", str(told.value))
+    said = re.sub(r"<.* at 0x\w+>", "", str(raised.value))
     sorted_keys = re.sub(r"Futures: \[(.*)\]", lambda keys: str(sorted(keys[1].split(", "))), said)
-    return [type(told.value).__name__, sorted_keys]
+    return [type(raised.value).__name__, sorted_keys]
 
 
-def told_to_user(client: Client, restart: Callable[[], Any]) -> list[Any]:
+def heard_by_user(client: Client, restart: Callable[[], Any]) -> list[Any]:
     """What a client hears whose scheduler is restarted while it waits."""
     done: Any = client.submit(str, 0, key="done")
     wait(done)
@@ -81,7 +81,7 @@ def told_to_user(client: Client, restart: Callable[[], Any]) -> list[Any]:
     restart()
     heard = [*error_of(lambda: wait(under_way)), *error_of(lambda: wait([done]))]
     heard += error_of(done.result)
-    heard += [each.status for each in under_way]
+    heard += [nap.status for nap in under_way]
     again: Any = client.submit(str, 1, pure=False)
     wait([again])
     workers = client.scheduler_info(n_workers=-1)["workers"]
@@ -114,11 +114,11 @@ class RealCluster:
         self._start()
 
     def close(self) -> None:
-        for each in self.orphans:
-            each.wait(60)  # its nanny ends too: who started it must start it again
-        for each in (self.worker, self.scheduler):
-            each.kill()
-            each.wait(30)
+        for worker in self.orphans:
+            worker.wait(60)  # its nanny ends too: who started it must start it again
+        for process in (self.worker, self.scheduler):
+            process.kill()
+            process.wait(30)
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def test_a_client_hears_what_it_hears_of_a_real_scheduler(make: Make) -> None:
     later = threading.Timer(0.5, real.restart)
     try:
         with Client(real.address, timeout=60, set_as_default=False) as client, client.as_current():
-            of_real = told_to_user(client, later.start)
+            of_real = heard_by_user(client, later.start)
     finally:
         later.cancel()
         if later.ident is not None:
@@ -136,7 +136,7 @@ def test_a_client_hears_what_it_hears_of_a_real_scheduler(make: Make) -> None:
         real.close()
     client, control = make(1, duration="0.1s; nap: 2s")
     with client.as_current():
-        assert told_to_user(client, lambda: plan_restart(control)) == of_real
+        assert heard_by_user(client, lambda: plan_restart(control)) == of_real
     assert of_real[-3:] == ["finished", "running", 1]
 
 
@@ -147,8 +147,8 @@ def recorded(make: Make, seed: str) -> dict[str, Any]:
     begun = control.call(decisions.start, control.client_id)
     plan_restart(control, 2.5)
     with pytest.raises(FuturesCancelledError):
-        wait(client.map(inc, range(40), key=[f"x-{each}" for each in range(40)]))
-    wait(client.map(inc, range(40), key=[f"x-{each}" for each in range(40)]))
+        wait(client.map(inc, range(40), key=[f"x-{number}" for number in range(40)]))
+    wait(client.map(inc, range(40), key=[f"x-{number}" for number in range(40)]))
     closed = control.call(facts.close_window)
     control.call(recordings.stop, begun["token"], 10.0)
     log = json.loads(control.call(recordings.fetch, begun["token"], 0, 10**7))
@@ -163,7 +163,7 @@ def test_a_window_holds_what_both_schedulers_did_and_is_the_same_again(make: Mak
     finished_before = one["figures"]["recomputed"]
     assert 0 < finished_before < 40
     assert one["counted"] == 40 + finished_before
-    assert any(each.endswith("-1") for each in one["workers"])  # the workers that came instead
+    assert any(name.endswith("-1") for name in one["workers"])  # the workers that came instead
 
 
 def test_a_scheduler_is_away_for_as_long_as_is_said(make: Make) -> None:
@@ -208,17 +208,17 @@ def test_it_may_die_again_and_while_workers_restart(make: Make) -> None:
     time.sleep(6)
     client.restart(timeout=60)
     time.sleep(5)
-    assert {each.status for each in futures} == {"cancelled"}
+    assert {future.status for future in futures} == {"cancelled"}
     layer = client.map(inc, range(40), pure=False)
-    wait([client.submit(sum, layer[each : each + 8], pure=False) for each in range(32)])
+    wait([client.submit(sum, layer[start : start + 8], pure=False) for start in range(32)])
     assert len(client.scheduler_info(n_workers=-1)["workers"]) == 4
 
 
 @pytest.mark.parametrize(("what", "whom"), [("restart", "0"), ("kill", "scheduler")])
 def test_only_the_scheduler_is_restarted(make: Make, what: str, whom: str) -> None:
     _, control = make(1)
-    told = control.call(decisions.plan, 0.5, what, [whom], None)
-    assert "only 'scheduler' can be restarted" in told
+    refusal = control.call(decisions.plan, 0.5, what, [whom], None)
+    assert "only 'scheduler' can be restarted" in refusal
 
 
 RESTARTED = """
@@ -233,12 +233,10 @@ def test_it(schedprof_scheduler):
 
 @pytest.mark.slow
 def test_every_backend_records_both_schedulers(project: Project) -> None:
-    given = ("--schedprof=decisions,counts,cprofile", "--schedprof-cluster=virtual")
-    result = project.run_test(
-        RESTARTED, *given, "--schedprof-workers=4", "--schedprof-cluster-option=duration=100ms"
-    )
+    options = ("--schedprof-workers=4", "--schedprof-cluster-option=duration=100ms")
+    backends = ("--schedprof=decisions,counts,cprofile", "--schedprof-cluster=virtual")
+    result = project.run_test(RESTARTED, *backends, *options)
     result.assert_outcomes(passed=1)
-    told = "\n".join(result.outlines)
-    assert "lost" not in told
-    (line,) = [each for each in result.outlines if "cprofile:" in each]
+    assert "lost" not in "\n".join(result.outlines)
+    (line,) = [line for line in result.outlines if "cprofile:" in line]
     assert int(line.split(": ")[1].split()[0]) > 60

@@ -24,18 +24,24 @@ def test_without_seeds(schedprof_scheduler):
 
 
 def hashes(project: Project) -> dict[str, str]:
-    """Return the hash of the log of each test of the only run, by the name of its directory."""
+    """Return the hashes of the logs of all tests of the only run, by the names of directories."""
     files = project.run_directory.glob("tests/*/scheduler.decisions.json")
-    return {each.parent.name: read_decisions(each.read_bytes()).hash for each in files}
+    return {file.parent.name: read_decisions(file.read_bytes()).hash for file in files}
 
 
 @pytest.mark.slow
 def test_each_seed_is_a_test_that_can_be_run_again(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONHASHSEED", "0")
     project.is_apart = True
-    result = project.run_test(BODY, *VIRTUAL, "-k", "40")
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    result = project.run_test(BODY, *VIRTUAL, "-k", "seed1")
+    result.assert_outcomes(passed=1, deselected=3)
+    result.stdout.fnmatch_lines(["*with PYTHONHASHSEED=0 each run in virtual time is the same*"])
+    project.run_directory.rename(project.path / "random")
+
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    result = project.run(*VIRTUAL, "-k", "40")
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
         ["*test_it?seed[*]-40?  3 seeds: 3 passed", "  decisions: makespan*to*"]
@@ -49,27 +55,16 @@ def test_each_seed_is_a_test_that_can_be_run_again(
     assert hashes(project).items() <= first.items()
 
 
-def test_seeds_of_the_session_are_for_tests_that_have_some(project: Project) -> None:
+def test_only_clusters_that_draw_have_seeds(project: Project) -> None:
+    """A session's seeds are for the tests on such clusters; other tests must not ask for any."""
     body = BODY.replace(", seeds=3", "")
-    result = project.run_test(
-        body, "--schedprof-cluster=virtual", "--schedprof-seeds=2", "--co", "-q"
-    )
+    options = ("--schedprof-cluster=virtual", "--schedprof-seeds=2", "--co", "-q")
+    result = project.run_test(body, *options)
     result.stdout.fnmatch_lines(["*seed0-40?", "*seed1-40?", "*::test_without_seeds"])
-
-
-def test_seeds_of_a_cluster_without_any_are_refused(project: Project) -> None:
     body = BODY.replace('cluster="local"', 'cluster="local", seeds=2')
     result = project.run_test(body, "-k", "without")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*has seeds=2, but nothing is drawn from a seed in*'local'*"])
-
-
-@pytest.mark.slow
-def test_a_random_order_of_sets_is_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
-    result = project.run_test(BODY, *VIRTUAL, "-k", "seed1")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*with PYTHONHASHSEED=0 each run in virtual time is the same*"])
 
 
 NOTHING = """
@@ -103,7 +98,7 @@ def test_own_errors(schedprof_scheduler):
 
 
 def test_a_search_that_ran_nothing_fails(project: Project) -> None:
-    """The scheduler tells the futures what went wrong, at which the test never looks."""
+    """The futures have the error of the scheduler, and the test never looks at them."""
     result = project.run_test(NOTHING, *VIRTUAL)
     result.assert_outcomes(failed=4, passed=2)
     failed = (

@@ -45,13 +45,6 @@ def in_one_order(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.is_apart = True
 
 
-@pytest.fixture
-def saved(project: Project) -> Project:
-    """A project with a baseline."""
-    project.run_test(TREE, *VIRTUAL, "--schedprof-save=main").assert_outcomes(passed=1)
-    return project
-
-
 def runs_of(project: Project) -> list[Path]:
     return sorted((project.path / ".schedprof").glob("2*"))
 
@@ -61,8 +54,8 @@ def result_of(run: Path) -> Result:
     return read_record(file, Result)
 
 
-def decided(run: Path) -> Decided:
-    (file,) = run.glob("tests/*/scheduler.decisions.json")
+def decided(run: Path, test: str = "") -> Decided:
+    (file,) = run.glob(f"tests/*{test}*/scheduler.decisions.json")
     return read_decisions(file.read_bytes())
 
 
@@ -73,25 +66,23 @@ def parting_of(run: Path) -> Parting:
 
 
 @pytest.mark.slow
-def test_the_same_code_decides_the_same(saved: Project) -> None:
-    result = saved.run(*VIRTUAL, "--schedprof-compare=main")
+def test_the_first_decision_that_differs_is_shown(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.run_test(TREE, *VIRTUAL, "--schedprof-save=main").assert_outcomes(passed=1)
+
+    # The same code decides the same.
+    result = project.run(*VIRTUAL, "--schedprof-compare=main")
     result.assert_outcomes(passed=1)
     result.stdout.re_match_lines([r"  decides the same \(hash [0-9a-f]{8}\)"])
-    before, after = runs_of(saved)
-    assert decided(before) == decided(after)
-    assert parting_of(after).what is Difference.NOTHING
-    (page,) = after.glob("tests/*/index.html")
-    assert (
-        page.read_text().count('<figure class="stream">') == 3  # a stream, and two curves
-    )
+    before, same = runs_of(project)
+    assert decided(before) == decided(same)
+    assert parting_of(same).what is Difference.NOTHING
+    (page,) = same.glob("tests/*/index.html")
+    assert page.read_text().count('<figure class="stream">') == 3  # a stream, and two curves
 
-
-@pytest.mark.slow
-def test_the_first_decision_that_differs_is_shown(
-    saved: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
     monkeypatch.setenv(SATURATION, "inf")
-    result = saved.run(*VIRTUAL, "--schedprof-compare=main")
+    result = project.run(*VIRTUAL, "--schedprof-compare=main")
     result.assert_outcomes(failed=1)  # it regressed
     result.stdout.re_match_lines(
         [
@@ -101,7 +92,7 @@ def test_the_first_decision_that_differs_is_shown(
             r"    what followed: \d+ of 64 tasks ran on another worker, .*transfers \d+ -> \d+.*",
         ]
     )
-    before, after = runs_of(saved)
+    after = runs_of(project)[-1]
     kept = parting_of(after)
     assert kept.what is Difference.WORKER
     assert kept.figures["transfers"][1] == decided(after).figures["transfers"]
@@ -109,26 +100,20 @@ def test_the_first_decision_that_differs_is_shown(
     assert len(re.findall('<rect class="mark"', page.read_text())) == 2
     assert main(["compare", str(before), str(after)]) == 1
     assert "parts in the first decision at 0 s" in capsys.readouterr().out
-    assert main(["compare", "main", str(after), "--dir", str(saved.path / ".schedprof")]) == 1
+    assert main(["compare", "main", str(after), "--dir", str(project.path / ".schedprof")]) == 1
     assert "what followed:" in capsys.readouterr().out
     write_pages(before, against=after)
     (page,) = before.glob("tests/*/index.html")
     assert len(re.findall('<rect class="mark"', page.read_text())) == 2
 
-
-@pytest.mark.slow
-def test_a_baseline_whose_run_is_gone_still_tells_that_something_differs(
-    saved: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (run,) = runs_of(saved)
-    run.rename(saved.path / "elsewhere")
-    monkeypatch.setenv(SATURATION, "inf")
-    result = saved.run(*VIRTUAL, "--schedprof-compare=main")
+    # Without the run of its baseline a comparison knows only that something differs.
+    before.rename(project.path / "elsewhere")
+    result = project.run(*VIRTUAL, "--schedprof-compare=main")
     result.stdout.re_match_lines([r"  decides in another way \(hash .* compare two runs .*"])
-    assert parting_of(runs_of(saved)[0]).what is Difference.UNKNOWN
+    assert parting_of(runs_of(project)[-1]).what is Difference.UNKNOWN
 
 
-STEALING = """
+COMPARED = """
 @pytest.mark.schedprof(cluster_options={"duration": "1s"})
 def test_thefts(schedprof_scheduler):
     client = schedprof_scheduler.client
@@ -136,46 +121,42 @@ def test_thefts(schedprof_scheduler):
     root = client.submit(inc, 1, workers="inproc://worker-0", pure=False)
     wait(root)
     wait([client.submit(max, root, i, pure=False) for i in range(30)])
-"""
 
-
-@pytest.mark.slow
-def test_decisions_have_what_the_scheduler_compared(project: Project) -> None:
-    project.run_test(STEALING, *VIRTUAL).assert_outcomes(passed=1)
-    found = decided(project.run_directory)
-    of = found.choices
-    kinds = [KINDS[kind] for kind in of.kind]
-    stolen = [i for i, kind in enumerate(kinds) if kind == "stolen"]
-    assert len(stolen) == found.figures["steals"] > 0
-    for row in (i for i, kind in enumerate(kinds) if kind == "steal"):
-        assert RULES[of.rule[row]] == "theft"
-        assert found.workers[of.worker[row]] == "worker-0"
-        assert of.other[row] not in (NOBODY, of.worker[row])
-        assert of.occupancy[row] > of.other_occupancy[row]
-    assert [of.processing[i] for i in range(4)] == [0] * 4
-    places = found.places()
-    assert all(places[found.keys[of.key[i]]] == found.workers[of.worker[i]] for i in stolen)
-
-
-@pytest.mark.slow
-def test_bytes_to_fetch_are_those_of_results_elsewhere(project: Project) -> None:
-    body = """
 @pytest.mark.schedprof(cluster_options={"duration": "100ms", "nbytes": "3MB"})
-def test_it(schedprof_scheduler):
+def test_fetches(schedprof_scheduler):
     client = schedprof_scheduler.client
     a, b = (client.submit(inc, i, workers=f"inproc://worker-{i}", pure=False) for i in (1, 2))
     wait([a, b])
     wait(client.submit(max, a, b, pure=False))
 """
-    project.run_test(body, *VIRTUAL).assert_outcomes(passed=1)
-    found = decided(project.run_directory)
-    of = found.choices
+
+
+@pytest.mark.slow
+def test_decisions_have_what_the_scheduler_compared(project: Project) -> None:
+    project.run_test(COMPARED, *VIRTUAL).assert_outcomes(passed=2)
+    thefts = decided(project.run_directory, "thefts")
+    of = thefts.choices
+    kinds = [KINDS[kind] for kind in of.kind]
+    stolen = [i for i, kind in enumerate(kinds) if kind == "stolen"]
+    assert len(stolen) == thefts.figures["steals"] > 0
+    for row in (i for i, kind in enumerate(kinds) if kind == "steal"):
+        assert RULES[of.rule[row]] == "theft"
+        assert thefts.workers[of.worker[row]] == "worker-0"
+        assert of.other[row] not in (NOBODY, of.worker[row])
+        assert of.occupancy[row] > of.other_occupancy[row]
+    assert [of.processing[i] for i in range(4)] == [0] * 4
+    places = thefts.places()
+    assert all(places[thefts.keys[of.key[i]]] == thefts.workers[of.worker[i]] for i in stolen)
+
+    # The bytes to fetch are those of results elsewhere.
+    fetches = decided(project.run_directory, "fetches")
+    of = fetches.choices
     assert RULES[of.rule[-1]] == "data"
     assert (of.fetch[-1], of.others[-1], of.other_fetch[-1]) == (3_000_000, 1, 3_000_000)
     assert {of.worker[-1], of.other[-1]} == {of.worker[0], of.worker[1]}
-    assert found.held.all[0] == 0
-    assert max(found.held.all) == 12_000_000
-    assert found.transfers.took[0] > 0
+    assert fetches.held.all[0] == 0
+    assert max(fetches.held.all) == 12_000_000
+    assert fetches.transfers.took[0] > 0
 
 
 WITHOUT = """
@@ -199,8 +180,8 @@ def test_looking_at_what_the_scheduler_compares_is_not_counted(
         result = project.run_test(TREE, *VIRTUAL, "--schedprof=counts,decisions")
         result.assert_outcomes(passed=1)
         assert bool(decided(project.run_directory).choices.at) is not is_without
-        (of,) = (each for each in project.result().backends if each.backend == "counts")
+        (of,) = (backend for backend in project.result().backends if backend.backend == "counts")
         assert of.costs is not None
-        counted.append({each.function: each.total for each in of.costs.functions})
+        counted.append({cost.function: cost.total for cost in of.costs.functions})
         project.run_directory.rename(project.path / f"earlier-{is_without}")
     assert counted[0] == counted[1]

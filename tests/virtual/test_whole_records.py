@@ -58,14 +58,14 @@ def test_a_record_of_collections_is_small_and_has_everything(
     result = project.result()
     (backend,) = result.backends
     assert backend.costs is not None
-    lines = {each.function: each for each in backend.costs.functions}
+    lines = {cost.function: cost for cost in backend.costs.functions}
     assert {"dask", "distributed", "tornado", "pandas"} <= {
         name.partition(":")[0].partition(".")[0] for name in lines
     }
     assert lines["dask.highlevelgraph:<others>"].owner == "graph-intake"
-    (plugin,) = [each for each in lines.values() if each.owner == "plugins"]
+    (plugin,) = [line for line in lines.values() if line.owner == "plugins"]
     assert plugin.function.endswith(":Watching.transition")
-    verdicts = {each.limit.partition(" <=")[0]: each.verdict.value for each in result.limits}
+    verdicts = {limit.limit.partition(" <=")[0]: limit.verdict.value for limit in result.limits}
     assert verdicts.pop("bytecodes(dask.utils:<others>)") == "fail"
     assert set(verdicts.values()) == {"pass"}
     assert len(verdicts) == 4
