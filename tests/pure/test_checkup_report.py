@@ -56,8 +56,10 @@ def test_every_fact_has_its_line() -> None:
     )
     assert "cputime      yes, recorded and read in 0.10 s" in lines
     kept = replace(CHECKUP, backends=(replace(WORKS, kept_hz=181.6),))
-    told = "cputime yes, recorded and read in 0.10 s; keeps up with about 182 samples a second of a"
-    assert told in " ".join(doctor_text(kept).split())
+    words = (
+        "cputime yes, recorded and read in 0.10 s; keeps up with about 182 samples a second of a"
+    )
+    assert words in " ".join(doctor_text(kept).split())
     remedies = ["pyspy        no: it may not", f"{'':15}- let it", f"{'':15}- or do without"]
     start = lines.index(remedies[0])
     assert lines[start : start + 3] == remedies
