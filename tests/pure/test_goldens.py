@@ -231,6 +231,8 @@ def check_figures(test: KeptTest, backend: BackendResult) -> None:
     if backend.shares:
         shares = shares_of(samples, drift=reader.drift, whole=Costs(units))
         assert shares.sampled() == backend.shares
+        owners = [row.share.value for row in backend.shares.owners]
+        assert sum(owners) == pytest.approx(1, abs=1e-4)
     if backend.costs:
         limited = [limit.parsed.pattern for limit in backend.limits if limit.parsed]
         assert Costs(units).measured(limited) == backend.costs

@@ -15,39 +15,20 @@ from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.backend import BackendFacts
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
 from pytest_schedprof.model.limit import Estimate, Finding, LimitResult, Verdict
-from pytest_schedprof.model.result import (
-    BackendResult,
-    FunctionCost,
-    MeasuredCosts,
-    Result,
-    Segment,
-    Window,
-)
+from pytest_schedprof.model.result import FunctionCost, MeasuredCosts
 from pytest_schedprof.report.changes import (
     change_cells,
-    changes_of_test,
-    comparison_count,
-    count_words,
     gravest,
     regressions,
     undecided,
     unmatched_tests,
 )
 from pytest_schedprof.report.tables import (
-    LISTED,
-    NO_TIME,
-    busy_time,
     cost_table,
-    costs_of,
-    dearest,
     describe,
     functions_of_run,
     grounds_of,
-    hottest,
     limit_words,
-    limits_of,
-    micros_per_sample,
-    no_figures,
     owners_of_run,
     sampling,
     skipped_words,
@@ -57,11 +38,14 @@ from pytest_schedprof.report.tables import (
 from pytest_schedprof.report.words import bounds_of, change_of, interval_of, micros, name_of
 from pytest_schedprof.report.words import counted as count_of
 
-LOOP = "asyncio.base_events:BaseEventLoop._run_once"
-HANDLE = "distributed.core:Server._handle_comm"
 TRANSITION = f"{SCHEDULER}._transition"
 WRITE = "distributed.comm.tcp:TCP.write"
 SURE = Estimate(0.3, 0.25, 0.35, 900, 1.0)
+
+
+def shifted(metric: str, *amounts: float) -> tuple[str, ...]:
+    """Words for the amounts before and after, the change and its bounds."""
+    return change_cells(Change(metric, "@gc", "gc", Outcome.SHIFTED, *amounts))[2:6]
 
 
 @pytest.mark.parametrize(
@@ -82,6 +66,9 @@ SURE = Estimate(0.3, 0.25, 0.35, 900, 1.0)
         (count_of(1, "test"), "1 test"),
         (count_of(2, "test"), "2 tests"),
         (count_of(2, "series", "series"), "2 series"),
+        (" ".join(shifted("share", 0.1, 0.2, 0.05, 0.15)), "10.0% 20.0% +10.0 pp +5.0 to +15.0 pp"),
+        (" ".join(shifted("calls", 0.0, 2.0, 1.0, 3.0)), "0 2 new "),
+        (" ".join(shifted("calls", 1.0, 2.0, 1.0, 1.0)), "1 2 +100.00% "),
         (" ".join(name_of(TRANSITION)), "distributed.scheduler: SchedulerState._transition"),
         (str(name_of(TRANSITION)), TRANSITION),
         (str(name_of("")), "the scheduler"),
@@ -99,25 +86,7 @@ def test_an_interval_stays_within_its_scale() -> None:
     assert interval_of(Estimate(0.0, 0.0, 0.0, 0, 0.0), 0.0).high == 0
 
 
-SAMPLED = sampled(
-    {(LOOP, HANDLE, TRANSITION): 0.6, (LOOP, HANDLE, WRITE): 0.3, (LOOP, HANDLE): 0.1}
-)
-
-
-def test_functions_and_owners_cost_what_their_samples_stand_for() -> None:
-    shares = SAMPLED.shares
-    assert shares is not None
-    rows = hottest(shares.functions, LISTED)
-    assert [row.function for row in rows] == [TRANSITION, WRITE, HANDLE]  # not the event loop
-    cost, _ = costs_of(rows[0].share, busy_time(SAMPLED))
-    assert cost == f"{rows[0].share.value * 300:.0f} us"  # of the 300 us that a task costs
-    assert sum(row.share.value for row in shares.owners) == pytest.approx(1)
-    assert micros_per_sample(SAMPLED) * shares.samples == pytest.approx(300, rel=1e-3)
-    costs = counted({TRANSITION: 7.0})
-    assert (busy_time(costs), micros_per_sample(costs)) == (NO_TIME, 0.0)
-    idle = replace(SAMPLED, window=Window(1, (Segment(1.0, 0.5, 0, 0),)))
-    assert micros_per_sample(idle) == 0.0
-    assert costs_of(shares.owners[0].share, busy_time(idle)) == ("", "")
+SAMPLED = sampled({(TRANSITION,): 0.6, (WRITE,): 0.4})
 
 
 def test_tests_together_weigh_by_their_samples() -> None:
@@ -144,24 +113,6 @@ def test_samples_of_the_most_recommended_backend_are_shown() -> None:
     assert sampling(measured(counted({TRANSITION: 1.0})), {}) is None
 
 
-def test_costs_have_a_column_for_each_metric_that_is_shown() -> None:
-    functions = (
-        FunctionCost(TRANSITION, "transitions", {"calls": 20.0, "self_seconds": 1.0}),
-        FunctionCost("m:idle", "idle", {"seconds": 5.0}),
-        FunctionCost(WRITE, "comm", {"calls": 10.0}),
-    )
-    costs = MeasuredCosts(functions, {"cpu": 1.0, "messages_in": 9.0, "leaked": 2e3})
-    table = cost_table(costs, 10, 5, "/task")
-    assert table.heads == ("calls/task", "owner", "function")
-    assert table.rows == [("2", "transitions", name_of(TRANSITION)), ("1", "comm", name_of(WRITE))]
-    assert table.left_out == 1
-    own = cost_table(costs, 10, 5, " / task", own_seconds=True)
-    assert own.heads[:2] == ("calls / task", "self / task")
-    assert own.rows[0][:2] == ("2", "100 ms")
-    assert list(whole_costs(costs, 3, "/task")) == [("messages_in/task", "3"), ("leaked", "2 kB")]
-    assert [row.function for row in dearest(functions, 1)] == [TRANSITION]  # of the scheduler
-
-
 def test_without_tasks_only_peaks_are_shown() -> None:
     function = FunctionCost(TRANSITION, "transitions", {"calls": 20.0, "peak": 3e6})
     costs = MeasuredCosts((function,), {"peak": 4e6, "messages_in": 9.0})
@@ -178,34 +129,11 @@ def comparison(*changes: Change, **facts: Any) -> Comparison:
     return replace(Comparison("test_a", "pyspy", "gil", changes, same=7), **facts)
 
 
-@pytest.mark.parametrize(
-    ("metric", "amounts", "cells"),
-    [
-        ("share", (0.1, 0.2, 0.05, 0.15), ("10.0%", "20.0%", "+10.0 pp", "+5.0 to +15.0 pp")),
-        ("calls", (0.0, 2.0, 1.0, 3.0), ("0", "2", "new", "")),
-        ("calls", (1.0, 2.0, 1.0, 1.0), ("1", "2", "+100.00%", "")),
-    ],
-)
-def test_a_share_changes_by_points_and_a_new_cost_by_no_factor(
-    metric: str, amounts: tuple[float, float, float, float], cells: tuple[str, ...]
-) -> None:
-    assert change_cells(Change(metric, "@gc", "gc", Outcome.SHIFTED, *amounts))[2:6] == cells
-
-
-def test_counts_are_of_all_comparisons_and_the_gravest_come_first() -> None:
-    doubt = change(Outcome.UNDECIDED, note="run more rounds")
-    mixed = comparison(change(Outcome.REGRESSED), doubt, change(Outcome.UNDECIDED, "cpu"))
-    assert count_words(mixed) == "1 regressed, 2 undecided, 7 the same"
-    assert changes_of_test(mixed) == [mixed.changes[0], mixed.changes[2]]
+def test_the_gravest_change_comes_first() -> None:
     better = comparison(change(Outcome.IMPROVED))
     worse = comparison(change(Outcome.REGRESSED), test_id="test_b")
-    assert comparison_count([better, worse]) == "1 regressed, 1 improved, 14 the same in 2 tests"
-    assert comparison_count([better]) == "1 improved, 7 the same in 1 test"
     order = gravest(iter([better, worse]), 5)
-    assert [(test, row.outcome) for test, row in order] == [
-        ("test_b", "regressed"),
-        ("test_a", "improved"),
-    ]
+    assert [test for test, _ in order] == ["test_b", "test_a"]
     assert len(gravest([better, worse], 1)) == 1
 
 
@@ -235,11 +163,6 @@ def finding(
 ) -> Finding:
     earlier = None if before is None else Estimate(before, before, before, 9, 1.0)
     return Finding(subject, Estimate(value, value / 2, value * 2, 900, 1.0), verdict, earlier)
-
-
-def limited(*limits: LimitResult, unjudged: tuple[str, ...] = ()) -> Result:
-    backend: BackendResult = replace(SAMPLED, limits=limits)
-    return measured(backend, unjudged=unjudged)
 
 
 @pytest.mark.parametrize(
@@ -273,21 +196,13 @@ def test_a_limit_is_described_by_its_figures(text: str, finding: Finding, words:
     assert words in description
 
 
-def test_broken_limits_come_first_and_count_their_functions() -> None:
+def test_a_limit_names_its_baseline_and_how_many_more_functions_broke_it() -> None:
     text = "share(a:*) <= baseline + 2pp"
     both = [finding(Verdict.FAIL, before=0.25), finding(Verdict.FAIL), finding(Verdict.PASS)]
     assert "(before: 25.0%)" in describe(limit(text, *both))
     assert describe(limit(text, *both)).endswith(", and 1 more function")
-    held = limit("share(a:b) <= 90%", finding(Verdict.PASS))
-    unknown = limit("share(a:b) <= 30%", note="7 busy samples")
-    broken = limit("share(a:*) <= 30%", finding(Verdict.FAIL))
-    assert describe(unknown) == "share(a:b) <= 30%: 7 busy samples"
-    assert no_figures(unknown) == "7 busy samples"
-    rows = limits_of(limited(held, unknown, broken))
-    assert [row for _, row, _ in rows] == [broken, held, unknown]
-    assert rows[2] == ("cputime", unknown, None)
-    assert broken.parsed is not None
-    assert grounds_of(broken.findings[0], broken.parsed, 2) == "900 busy samples; 2 more functions"
+    parsed = parse_limit("share(a:*) <= 30%")
+    assert grounds_of(both[1], parsed, 2) == "900 busy samples; 2 more functions"
 
 
 def test_a_relative_limit_is_drawn_where_its_baseline_puts_it() -> None:
@@ -300,10 +215,7 @@ def test_a_relative_limit_is_drawn_where_its_baseline_puts_it() -> None:
     assert grounds_of(cheaper, parsed) == "900 tasks; before: 400 ms"
 
 
-def test_limits_are_counted_by_verdict_and_the_skipped_apart() -> None:
-    broken = limit("share(a:b) <= 30%", finding(Verdict.FAIL))
-    results = [limited(broken, unjudged=("peak <= 1MB",)), limited(broken)]
-    assert limit_words(results) == ["2 broken"]
-    assert skipped_words(results) == "1 skipped (needs a backend or baseline that was not chosen)"
+def test_skipped_limits_are_counted() -> None:
+    results = [measured(SAMPLED, unjudged=("peak <= 1MB",)), measured(SAMPLED)]
     assert skipped_words([*results, results[0]]).startswith("2 skipped (need a backend")
     assert (limit_words([]), skipped_words([])) == ([], "")

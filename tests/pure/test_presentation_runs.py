@@ -7,9 +7,7 @@ from dataclasses import replace
 import pytest
 from measured import ENVIRONMENT, SCHEDULER, counted, measured, sampled
 
-from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact, BackendFacts
 from pytest_schedprof.model.evidence import Evidence
-from pytest_schedprof.model.result import TargetFiles
 from pytest_schedprof.model.run import (
     Commit,
     Course,
@@ -30,8 +28,6 @@ from pytest_schedprof.report.results import (
     facts_of_settings,
     facts_of_test,
     notes_of,
-    pictures_first,
-    profile_files,
     waited_words,
 )
 from pytest_schedprof.report.trends import (
@@ -50,11 +46,6 @@ from pytest_schedprof.report.trends import (
 
 TRANSITION = f"{SCHEDULER}._transition"
 COUNTED = counted({TRANSITION: 7.0})
-
-
-def test_a_doubt_has_one_line() -> None:
-    backend = replace(COUNTED, warnings=("torn", "late"), doubt="torn")
-    assert notes_of(backend) == ("not used for limits and comparisons: torn", "late")
 
 
 @pytest.mark.parametrize(("seconds", "part"), [(0.0, ""), (300e-6, ""), (500e-6, "40%")])
@@ -97,29 +88,8 @@ def test_a_run_has_its_commit_and_what_its_tests_share() -> None:
         assert [fact.label for fact in started] == ["started"]
 
 
-def test_files_of_targets_come_after_the_schedulers_and_know_what_opens_them() -> None:
-    target = TargetFiles("client", (), ("client.own.bin",))
-    backend = replace(COUNTED, artifacts=("scheduler.own.bin", "x.svg"), targets=(target,))
-    artifacts = (Artifact("own.bin", SPEEDSCOPE),)
-    known = {
-        "counts": BackendFacts("counts", 1, artifacts, frozenset(), frozenset(), True, False, ())
-    }
-    files = profile_files(measured(backend, replace(COUNTED, artifacts=("a.json",))), known)
-    assert [(name, kind.opener if kind else "") for name, kind in files.items()] == [
-        ("scheduler.own.bin", "speedscope"),
-        ("x.svg", "a browser"),
-        ("a.json", ""),
-        ("client.own.bin", "speedscope"),
-    ]
-    kind = files["a.json"]
-    assert kind is not None
-    assert kind.how == "any editor; it is JSON"
-    assert profile_files(measured(replace(COUNTED, artifacts=("a.bin",))), {}) == {"a.bin": None}
-
-
-def test_of_evidence_pictures_come_first_and_notes_once() -> None:
+def test_notes_of_evidence_come_once() -> None:
     tasks = Evidence("tasks", artifacts=("tasks.json", "tasks.html"), notes=("slow",))
-    assert pictures_first(tasks.artifacts) == ["tasks.html", "tasks.json"]
     missing = [
         Evidence(kind, (), notes=("slow",), missing="no Bokeh") for kind in ("memory", "report")
     ]

@@ -229,34 +229,11 @@ def test_columns_line_up_for_shares_of_any_size() -> None:
     sure = Estimate(value=1.0, low=0.9996, high=1.0, samples=9000, dispersion=1.0)
     everything = FunctionShare("distributed.scheduler:all", "memory-manager", sure, sure)
     hot, cold = function("hot", "comm", 0.5), function("cold", "gc", 0.01)
-    head, *rows = lines(result(everything, hot, cold))[2:6]
-    assert {row.text.index("distributed.") for row in rows} == {head.text.index("function")}
-    assert [len(row.text.split()) for row in rows] == [7, 7, 7]
+    head, *rows = texts(result(everything, hot, cold))[2:6]
+    assert {row.index("distributed.") for row in rows} == {head.index("function")}
+    assert [len(row.split()) for row in rows] == [7, 7, 7]
 
 
-def test_what_is_missing_has_no_line() -> None:
+def test_a_test_without_any_profile_has_its_title() -> None:
     end = "artifacts of 1 profiled test: .schedprof/run-1"
     assert texts(replace(result(), backends=())) == [f"{TEST_ID}  passed", end]
-    empty = result(mode="", shares=replace(SHARES, functions=(), owners=(), busy_samples=0))
-    title, headline, last = texts(empty)
-    assert headline.startswith("  pyspy: 0 busy samples")
-    assert (title, last) == (f"{TEST_ID}  passed", end)
-
-
-@pytest.mark.parametrize(
-    ("limits", "text", "markup"),
-    [
-        ([HELD], "limits: 1 passed", "green"),
-        ([DOUBTFUL, HELD], "limits: 1 passed, 1 inconclusive", "yellow"),
-        (
-            [DOUBTFUL, HELD, BROKEN, BROKEN],
-            "limits: 1 passed, 2 broken, 1 inconclusive",
-            "red",
-        ),
-    ],
-)
-def test_limits_are_counted_in_the_colour_of_the_worst(
-    limits: list[LimitResult], text: str, markup: str
-) -> None:
-    assert Line(text, {markup: True}) in lines(result(limits=tuple(limits)))
-    assert Line(text, {markup: True}) in lines(*(result(limits=(one,)) for one in limits))
