@@ -43,9 +43,10 @@ WRITE = "distributed.comm.tcp:TCP.write"
 SURE = Estimate(0.3, 0.25, 0.35, 900, 1.0)
 
 
-def shifted(metric: str, *amounts: float) -> tuple[str, ...]:
-    """Words for the amounts before and after, the change and its bounds."""
-    return change_cells(Change(metric, "@gc", "gc", Outcome.SHIFTED, *amounts))[2:6]
+def change_words(metric: str, before: float, after: float, low: float, high: float) -> str:
+    """The amounts before and after, the change and its bounds."""
+    change = Change(metric, "@gc", "gc", Outcome.SHIFTED, before, after, low, high)
+    return " ".join(map(str, change_cells(change)[2:6]))
 
 
 @pytest.mark.parametrize(
@@ -66,9 +67,9 @@ def shifted(metric: str, *amounts: float) -> tuple[str, ...]:
         (count_of(1, "test"), "1 test"),
         (count_of(2, "test"), "2 tests"),
         (count_of(2, "series", "series"), "2 series"),
-        (" ".join(shifted("share", 0.1, 0.2, 0.05, 0.15)), "10.0% 20.0% +10.0 pp +5.0 to +15.0 pp"),
-        (" ".join(shifted("calls", 0.0, 2.0, 1.0, 3.0)), "0 2 new "),
-        (" ".join(shifted("calls", 1.0, 2.0, 1.0, 1.0)), "1 2 +100.00% "),
+        (change_words("share", 0.1, 0.2, 0.05, 0.15), "10.0% 20.0% +10.0 pp +5.0 to +15.0 pp"),
+        (change_words("calls", 0.0, 2.0, 1.0, 3.0), "0 2 new "),
+        (change_words("calls", 1.0, 2.0, 1.0, 1.0), "1 2 +100.00% "),
         (" ".join(name_of(TRANSITION)), "distributed.scheduler: SchedulerState._transition"),
         (str(name_of(TRANSITION)), TRANSITION),
         (str(name_of("")), "the scheduler"),

@@ -105,6 +105,25 @@ EVENTED = {"type": "evented", "name": "b", "events": []}
 NO_SPEEDSCOPE = "not a speedscope file"
 
 
+OTHER_JSON: list[object] = [
+    None,
+    [],
+    "text",
+    {},
+    {"profiles": []},
+    {"shared": {"frames": []}},
+    {"shared": {"frames": [{"line": 3}]}, "profiles": []},
+    {"shared": {"frames": [{"name": 3}]}, "profiles": []},
+    {"shared": {"frames": []}, "profiles": {}},
+    {"shared": {"frames": []}, "profiles": [{"type": "sampled"}]},
+    {"shared": {"frames": []}, "profiles": [{"name": None, "type": "sampled"}]},
+    {
+        "shared": {"frames": []},
+        "profiles": [{"name": "a", "type": "sampled", "samples": 3}],
+    },
+]
+
+
 def dumped(content: object) -> bytes:
     return json.dumps(content).encode()
 
@@ -120,26 +139,7 @@ def dumped(content: object) -> bytes:
             (dumped(document(("a", [sample]))), "speedscope sample")  # type: ignore[list-item]
             for sample in [0, "0", None, {"0": 1}, [0.5], ["0"], [[0]], [None], [True]]
         ],
-        *[
-            (dumped(content), NO_SPEEDSCOPE)
-            for content in [
-                None,
-                [],
-                "text",
-                {},
-                {"profiles": []},
-                {"shared": {"frames": []}},
-                {"shared": {"frames": [{"line": 3}]}, "profiles": []},
-                {"shared": {"frames": [{"name": 3}]}, "profiles": []},
-                {"shared": {"frames": []}, "profiles": {}},
-                {"shared": {"frames": []}, "profiles": [{"type": "sampled"}]},
-                {"shared": {"frames": []}, "profiles": [{"name": None, "type": "sampled"}]},
-                {
-                    "shared": {"frames": []},
-                    "profiles": [{"name": "a", "type": "sampled", "samples": 3}],
-                },
-            ]
-        ],
+        *[(dumped(content), NO_SPEEDSCOPE) for content in OTHER_JSON],
         (dumped(PLAIN | {"profiles": [EVENTED]}), "'b' is 'evented'; only 'sampled'"),
         (dumped(PLAIN)[:100], r"\(100 bytes\); the profiler may have been cut off while writing"),
         *[(content, "schedprof") for content in (b"", b"\x00", b"\x1f\x8b\x08", b"[" * 100_000)],
