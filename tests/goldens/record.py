@@ -24,7 +24,7 @@ import sysconfig
 import tarfile
 import tempfile
 import venv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pytest_schedprof.store.places import Folder
@@ -110,7 +110,13 @@ def record(name: str, project: Path) -> None:
 
 def clean(runs: Path, project: Path) -> None:
     """Take what is this machine's out of all files, and what `report` does not read."""
-    names = list(replacements(project))
+    paths = {
+        str(project): "/project",
+        str(HERE.parents[1]): "/pytest-schedprof",
+        sys.prefix: "/env",
+        sys.base_prefix: "/python",
+        **dict.fromkeys(site.getsitepackages(), "/env/lib/python/site-packages"),
+    }
     codes = {
         code
         for file in runs.rglob("result.json")
@@ -118,7 +124,7 @@ def clean(runs: Path, project: Path) -> None:
     }
     for code in codes:
         sources = file_of(Folder(""), code.decode()).name
-        new = file_of(Folder(""), replaced(code, names).decode()).name
+        new = file_of(Folder(""), replaced(code, paths).decode()).name
         for file in [*runs.rglob(sources)]:
             file.rename(file.with_name(new))
     for file in [*runs.rglob("*")]:
@@ -129,7 +135,7 @@ def clean(runs: Path, project: Path) -> None:
         content = file.read_bytes()
         is_packed = content.startswith(b"\x1f\x8b")
         content = gzip.decompress(content) if is_packed else content
-        content = replaced(content, names)
+        content = replaced(content, paths)
         if content.startswith(b"# callgrind"):
             content = b"\n".join(without_lines(content))
         for path in (Path.home(), project, HERE.parents[2]):
@@ -155,23 +161,11 @@ def without_lines(content: bytes) -> Iterator[bytes]:
         yield line
 
 
-def replaced(content: bytes, names: Sequence[tuple[bytes, bytes]]) -> bytes:
-    for old, new in names:
-        content = content.replace(old, new)
+def replaced(content: bytes, paths: Mapping[str, str]) -> bytes:
+    """Put what stands for each path in its place; the longest first, since it may hold others."""
+    for path in sorted(paths, key=len, reverse=True):
+        content = content.replace(os.fsencode(path), paths[path].encode())
     return content
-
-
-def replacements(project: Path) -> Iterator[tuple[bytes, bytes]]:
-    """Yield each path of this machine, and what stands for it; the longest first."""
-    names = {
-        str(project): "/project",
-        str(HERE.parents[1]): "/pytest-schedprof",
-        sys.prefix: "/env",
-        sys.base_prefix: "/python",
-        **dict.fromkeys(site.getsitepackages(), "/env/lib/python/site-packages"),
-    }
-    for old in sorted(names, key=len, reverse=True):
-        yield os.fsencode(old), names[old].encode()
 
 
 def main(names: list[str]) -> None:
