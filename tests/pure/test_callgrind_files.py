@@ -163,8 +163,8 @@ def test_what_is_written_is_read(
     of = callgrind.function_of
     assert graph.own == {of(name): cost for name, cost in own.items()}
     assert graph.calls == {
-        (of(one), of(other)): Call(*found)
-        for (one, other), found in calls.items()
+        (of(one), of(other)): Call(*call)
+        for (one, other), call in calls.items()
         if one != other  # what a function does in calls of itself is its own
     }
 
@@ -188,7 +188,7 @@ def test_another_file_is_refused(content: bytes) -> None:
 
 def graph_of(own: Mapping[str, int], **calls: tuple[int, int]) -> CallGraph:
     """A graph; the keyword `a__b` is for calls of b by a."""
-    pairs = {tuple(key.split("__")): Call(*found) for key, found in calls.items()}
+    pairs = {tuple(key.split("__")): Call(*call) for key, call in calls.items()}
     return CallGraph(
         {_full(name): cost for name, cost in own.items()},
         {(_full(one), _full(other)): call for (one, other), call in pairs.items()},
@@ -199,50 +199,49 @@ def _full(name: str) -> str:
     return f"m:{name}" if name.isupper() else f"c:{name}"
 
 
-def test_c_code_is_charged_by_what_its_calls_cost() -> None:
-    graph = graph_of(
-        {"F": 100, "G": 10, "sort": 70, "compare": 30},
-        F__sort=(1, 80),
-        G__sort=(9, 20),
-        sort__compare=(5, 30),
-    )
-    assert charges.charged(graph) == {"m:F": pytest.approx(180), "m:G": pytest.approx(30)}
+BY_COST = graph_of(
+    {"F": 100, "G": 10, "sort": 70, "compare": 30},
+    F__sort=(1, 80),
+    G__sort=(9, 20),
+    sort__compare=(5, 30),
+)
+BY_CALLS_OF_PYTHON = graph_of(
+    {"F": 100, "G": 10, "H": 1000, "call": 40},
+    F__call=(3, 1020),
+    G__call=(1, 20),
+    call__H=(3, 1000),
+)
+CALLS_NOT_MEASURED = graph_of(
+    {"F": 100, "G": 0, "H": 1000, "call": 400},
+    F__call=(9, 1360),
+    G__call=(900, 40),  # one of them was measured
+    K__call=(900, 0),
+    call__H=(3, 1000),
+)
+CALLS_OF_EACH_OTHER = graph_of(
+    {"F": 0, "repr": 60_000, "list_repr": 40_000},
+    F__repr=(1, 100_000),
+    repr__list_repr=(4, 90_000),
+    list_repr__repr=(3, 60_000),
+)
 
 
-def test_c_code_that_calls_python_is_charged_by_the_number_of_its_calls() -> None:
-    graph = graph_of(
-        {"F": 100, "G": 10, "H": 1000, "call": 40},
-        F__call=(3, 1020),
-        G__call=(1, 20),
-        call__H=(3, 1000),
-    )
-    found = charges.charged(graph)
-    assert found == {"m:F": 130, "m:G": 20, "m:H": 1000}
-
-
-def test_calls_that_were_not_measured_are_charged_nothing() -> None:
-    graph = graph_of(
-        {"F": 100, "G": 0, "H": 1000, "call": 400},
-        F__call=(9, 1360),
-        G__call=(900, 40),  # one of them was measured
-        K__call=(900, 0),
-        call__H=(3, 1000),
-    )
-    found = charges.charged(graph)
-    assert found["m:H"] == 1000
-    assert found["m:F"] == pytest.approx(460, abs=5)
-    assert found["m:G"] == pytest.approx(40, abs=5)
-    assert "m:K" not in found
-
-
-def test_c_functions_that_call_each_other_are_charged_once() -> None:
-    graph = graph_of(
-        {"F": 0, "repr": 60_000, "list_repr": 40_000},
-        F__repr=(1, 100_000),
-        repr__list_repr=(4, 90_000),
-        list_repr__repr=(3, 60_000),
-    )
-    assert charges.charged(graph)["m:F"] == pytest.approx(100_000, rel=1e-3)
+@pytest.mark.parametrize(
+    ("graph", "costs"),
+    [
+        (BY_COST, {"m:F": pytest.approx(180), "m:G": pytest.approx(30)}),
+        (BY_CALLS_OF_PYTHON, {"m:F": 130, "m:G": 20, "m:H": 1000}),
+        (
+            CALLS_NOT_MEASURED,
+            {"m:F": pytest.approx(460, abs=5), "m:G": pytest.approx(40, abs=5), "m:H": 1000},
+        ),
+        (CALLS_OF_EACH_OTHER, {"m:F": pytest.approx(100_000, rel=1e-3)}),
+    ],
+)
+def test_c_code_is_charged_to_the_functions_that_call_it(
+    graph: CallGraph, costs: dict[str, object]
+) -> None:
+    assert charges.charged(graph) == costs
 
 
 def test_a_graph_is_unfolded_to_stacks_with_its_costs() -> None:

@@ -56,27 +56,6 @@ def microseconds(trace: Trace) -> dict[str, tuple[int, int]]:
     }
 
 
-def test_callees_are_in_the_seconds_and_not_in_the_own_ones() -> None:
-    trace = read(
-        call("inner (/src/a.py:3)", 12, 15),
-        call("inner (/src/a.py:3)", 16, 18),
-        call("outer (/src/a.py:1)", 10, 20),
-        call("next (/src/b.py:1)", 20, 21),
-    )
-    assert microseconds(trace) == {"a:inner": (5, 5), "a:outer": (10, 5), "b:next": (1, 1)}
-    assert not trace.overflowed
-
-
-def test_a_recursion_is_counted_once() -> None:
-    trace = read(
-        call("f (/src/a.py:1)", 3, 4),
-        call("g (/src/a.py:9)", 2, 6),
-        call("f (/src/a.py:1)", 1, 8),
-        call("f (/src/a.py:1)", 0, 10),
-    )
-    assert microseconds(trace) == {"a:f": (10, 7), "a:g": (4, 3)}
-
-
 def test_two_places_of_one_name_are_one_function_also_in_a_recursion() -> None:
     trace = read(call("<lambda> (/src/a.py:1)", 1, 8), call("<lambda> (/src/a.py:5)", 0, 10))
     assert microseconds(trace) == {"a:<lambda>": (10, 10)}
@@ -96,39 +75,33 @@ def test_functions_of_c_have_no_file_and_yet_a_name(name: str, function: str) ->
     assert microseconds(read(call(name, 0, 1))) == {function: (1, 1)}
 
 
-def test_places_are_asked_for_once_each_and_all_at_once() -> None:
-    asked: list[list[tuple[str, str, int]]] = []
+def test_places_are_named_once_and_all_at_once() -> None:
+    calls: list[list[tuple[str, str, int]]] = []
 
-    def asking(places: list[tuple[str, str, int]]) -> list[str]:
-        asked.append(places)
+    def naming(places: list[tuple[str, str, int]]) -> list[str]:
+        calls.append(sorted(places))
         return namer(places)
 
     names = ["A.f.<locals>.<lambda> (/a (old)/x:y.py:12)", "g (<frozen os>:674)", "builtins.len"]
     events = [call(name, 10 * n, 10 * n + 1) for n, name in enumerate(names * 3)]
-    read_trace(json.dumps(document(*events)).encode(), asking)
-    assert [sorted(each) for each in asked] == [
-        [("/a (old)/x:y.py", "A.f.<locals>.<lambda>", 12), ("<frozen os>", "g", 674)]
-    ]
+    read_trace(json.dumps(document(*events)).encode(), naming)
+    assert calls == [[("/a (old)/x:y.py", "A.f.<locals>.<lambda>", 12), ("<frozen os>", "g", 674)]]
 
 
-def test_other_threads_are_left_out_and_tasks_are_of_the_loop() -> None:
-    trace = read(
+def test_only_calls_in_the_thread_of_the_loop_and_its_tasks_cost_time() -> None:
+    begun = {**call("f (/src/a.py:1)", 1, 1), "ph": "B"}  # it did not return
+    counter = {"ph": "C", "tid": LOOP, "ts": 1.5, "name": "gc", "args": {"collected": 3}}
+    events = (
         call("coroutine (/src/a.py:1)", 2, 5, TASK),
         call("waits (/src/b.py:1)", 0, 90, OTHER),
+        counter,
+        begun,
         call("run (/src/loop.py:1)", 1, 10),
         thread(TASK),
     )
+    trace = read(*events)
     assert microseconds(trace) == {"a:coroutine": (3, 3), "loop:run": (9, 6)}
-
-
-def test_calls_that_did_not_return_and_other_kinds_of_events_cost_nothing() -> None:
-    begun = {**call("f (/src/a.py:1)", 1, 1), "ph": "B"}
-    counter = {"ph": "C", "tid": LOOP, "ts": 1.5, "name": "gc", "args": {"collected": 3}}
-    trace = read(call("g (/src/a.py:5)", 0, 2), counter, begun)
-    assert microseconds(trace) == {"a:g": (2, 2)}
-
-
-def test_overflow_is_told() -> None:
+    assert not trace.overflowed
     assert read(overflow=True) == Trace({}, overflowed=True)
 
 
@@ -209,12 +182,12 @@ def test_times_of_stacks_are_those_of_the_tree_of_calls(root: Node, since: int) 
         (*_, event) = node.events(0)
         stack = (*callers, f"m:{node.name}")
         lasted = round(float(event["dur"]))
-        own[stack] += lasted - sum(walk(each, stack) for each in node.callees)
+        own[stack] += lasted - sum(walk(callee, stack) for callee in node.callees)
         return lasted
 
     walk(root, ())
-    found = read_times(json.dumps(document(*root.events(since))).encode(), namer)
-    assert {stack: round(time) for stack, time in found.items()} == own
+    times = read_times(json.dumps(document(*root.events(since))).encode(), namer)
+    assert {stack: round(time) for stack, time in times.items()} == own
 
 
 def _check_outcome(content: bytes) -> None:

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_schedprof.judge.parting import part
-from pytest_schedprof.model.comparison import Parting
 from pytest_schedprof.model.decisions import (
     Decided,
     DecisionColumns,
@@ -58,27 +57,30 @@ def test_all_that_is_drawn_is_inside_of_the_picture(tasks: list[Task]) -> None:
     assert picture.first_mark is None
 
 
-def test_tasks_side_by_side_on_one_worker_have_rows_of_their_own() -> None:
-    decided = ran([(0, 0, 10), (0, 5, 10), (0, 10, 10)])
+@pytest.mark.parametrize(
+    ("tasks", "rows", "rectangles"),
+    [
+        ([(0, 0, 10), (0, 5, 10), (0, 10, 10)], 2, 2),  # side by side on one worker
+        ([(0, 10 * number, 10) for number in range(5000)], 1, 1),  # too near to be told apart
+    ],
+)
+def test_tasks_of_a_worker_have_as_few_rows_and_rectangles_as_show_them(
+    tasks: list[Task], rows: int, rectangles: int
+) -> None:
+    decided = ran(tasks)
     ((_, _, path),) = Picture([("", decided)], None).areas(decided)
-    assert len({top for _, top, _, _ in NUMBERS.findall(path)}) == 2
+    numbers = NUMBERS.findall(path)
+    assert (len({top for _, top, _, _ in numbers}), len(numbers)) == (rows, rectangles)
 
 
-def test_tasks_too_near_to_be_told_apart_are_one_rectangle() -> None:
-    decided = ran([(0, 10 * number, 10) for number in range(5000)])
-    ((_, _, path),) = Picture([("", decided)], None).areas(decided)
-    assert len(NUMBERS.findall(path)) == 1
-
-
-def parted(count: int) -> tuple[Decided, Decided, Parting]:
+def parted(count: int) -> tuple[Decided, Decided, Picture]:
     before = ran([(0, 0, 10)], count, "a", chosen=count - 1)
     after = ran([(1, 0, 20)], count, "b", chosen=0)
-    return before, after, part(before, after)
+    return before, after, Picture([("before", before), ("now", after)], part(before, after))
 
 
 def test_the_first_difference_is_marked_on_both_sides() -> None:
-    before, after, parting = parted(3)
-    picture = Picture([("before", before), ("now", after)], parting)
+    before, after, picture = parted(3)
     choices = [choice for _, _, choice in picture.sides if choice]
     assert [picture.mark(choice) for choice in choices] == [0.0, 0.0]
     one, other = map(picture.marked, (before, after), choices)
@@ -90,12 +92,10 @@ def test_the_first_difference_is_marked_on_both_sides() -> None:
 
 
 def test_workers_of_the_difference_have_a_row_if_there_are_too_many() -> None:
-    before, after, parting = parted(MOST_WORKERS + 9)
-    picture = Picture([("before", before), ("now", after)], parting)
+    *_, picture = parted(MOST_WORKERS + 9)
     names = [name for _, name in picture.rows]
     assert len(names) == MOST_WORKERS
-    assert names[-1] == f"{MOST_WORKERS + 8}"
-    assert names[:2] == ["0", "1"]
+    assert (names[:2], names[-1]) == (["0", "1"], f"{MOST_WORKERS + 8}")
     assert picture.hidden == 9
 
 

@@ -93,21 +93,21 @@ def test_pprof_holds_each_stack_with_its_thread_lines_and_time() -> None:
         ("samples", "count"),
         ("time", "nanoseconds"),
     ]
-    functions = {each.id: (text[each.name], text[each.filename]) for each in profile.function}
-    locations = {each.id: each.line[0] for each in profile.location}
+    functions = {row.id: (text[row.name], text[row.filename]) for row in profile.function}
+    locations = {place.id: place.line[0] for place in profile.location}
     assert sorted(functions.values()) == [
         ("<lambda>", ""),
         ("Class.work;fast", "a b.py"),
         ("run", "a.py"),
     ]
-    found = {}
+    amounts = {}
     for sample in profile.sample:
         lines = [locations[number] for number in sample.location_id]
         stack = tuple((functions[line.function_id][0], line.line) for line in lines)
         assert text[sample.label[0].key] == "thread"
-        found[text[sample.label[0].str], stack] = tuple(sample.value)
+        amounts[text[sample.label[0].str], stack] = tuple(sample.value)
     run, inner, outer = ("run", 1), ("Class.work;fast", 300), ("Class.work;fast", 301)
-    assert found == {
+    assert amounts == {
         ("event loop", (inner, run)): (3, 30_000_000),
         ("event loop", (outer, run)): (1, 10_000_000),
         ("event loop", (("<lambda>", 0), inner, run)): (1, 10_000_000),
@@ -121,10 +121,10 @@ def test_pprof_keeps_any_names_and_lines(places: list[tuple[str, int]]) -> None:
     frames = [Frame(name, None, line) for name, line in places]
     threads = [Samples("t", array("q", [0]), 0, 0.01)]
     profile = read_pprof(write_pprof(SpeedscopeFile(frames, [tuple(range(len(frames)))], threads)))
-    names = {each.id: profile.string_table[each.name] for each in profile.function}
-    lines = {each.id: each.line[0] for each in profile.location}
-    found = [lines[number] for number in reversed(profile.sample[0].location_id)]
-    assert [(names[each.function_id], each.line) for each in found] == places
+    names = {row.id: profile.string_table[row.name] for row in profile.function}
+    lines = {place.id: place.line[0] for place in profile.location}
+    stack = [lines[number] for number in reversed(profile.sample[0].location_id)]
+    assert [(names[frame.function_id], frame.line) for frame in stack] == places
 
 
 def test_collapsed_has_a_line_for_each_stack_whatever_its_lines() -> None:
@@ -147,7 +147,7 @@ def test_segments_of_a_window_become_one_file() -> None:
     content = write_speedscope(FILE)
     joined = join_samples([content, content])
     again = read_speedscope(write_speedscope(joined))
-    assert [each.thread for each in again.threads] == ["event loop", "other"] * 2
+    assert [samples.thread for samples in again.threads] == ["event loop", "other"] * 2
     twice = Counter(write_collapsed(again).decode().splitlines())
     assert "event loop;run (a.py);Class.work:fast (a b.py) 8" in twice
     assert again.threads[0].seconds == pytest.approx(0.01)
@@ -166,9 +166,9 @@ def test_the_scheduler_is_exported_and_nobody_else() -> None:
     names = ["client.pyspy.speedscope.json", "worker-0.pyspy.speedscope.json"]
     assert export_of(names, "pprof", ARTIFACTS) is None
     mine = ["scheduler.pyspy.speedscope.json", "scheduler.2.pyspy.speedscope.json"]
-    found = export_of([*names, *mine, "scheduler.viztracer.json"], "pprof", ARTIFACTS)
-    assert found is not None
-    assert found.names == tuple(mine)
+    sampled = export_of([*names, *mine, "scheduler.viztracer.json"], "pprof", ARTIFACTS)
+    assert sampled is not None
+    assert sampled.names == tuple(mine)
     traced = export_of([*mine, "scheduler.viztracer.json"], "chrometrace", ARTIFACTS)
     assert traced is not None
     assert traced.names == ("scheduler.viztracer.json",)

@@ -1,44 +1,49 @@
-"""What `report` writes of two sessions that were recorded once: the goldens.
+"""What `report` writes of the sessions that `tests/goldens/record.py` recorded: the goldens.
 
 `UPDATE_GOLDENS=1 pytest tests/pure/test_goldens.py` writes them anew; the diff shows what changed.
-
-`sessions.tar.xz` has two sessions of the same three tests. One counts on a virtual cluster and
-records decisions; one samples with `cputime` and takes all evidence; one times the intake of graphs
-at three scales. The later session has a slower scheduler (`injection.plant`) and was compared with
-the earlier one. Left out to save room: functions that cost little, the pictures of evidence, and
-most rounds of samples. One undecided limit and a skipped one were added by hand.
+There is one text for each session: its lines on the terminal, its summary, the text of its pages,
+and what `schedprof show`, `schedprof explain` and JUnit say of it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tarfile
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html.parser import HTMLParser
+from itertools import groupby
 from pathlib import Path
 
 import pytest
 
 from pytest_schedprof.backends.registry import BackendRegistry
+from pytest_schedprof.cli.main import main
+from pytest_schedprof.judge.costs import Costs, unit_of
 from pytest_schedprof.judge.explanation import Pairs, why_regressed
-from pytest_schedprof.measuring.pages import write_pages
-from pytest_schedprof.report import terminal
+from pytest_schedprof.judge.recordings import Names
+from pytest_schedprof.judge.shares import shares_of
+from pytest_schedprof.model.profile import CostProfile, SampleProfile
+from pytest_schedprof.model.result import BackendResult
 from pytest_schedprof.report.comparisons import explanation_lines, why_lines
-from pytest_schedprof.report.junit import properties_of
+from pytest_schedprof.report.junit import pack, properties_of, unpack
 from pytest_schedprof.report.markup import Line
 from pytest_schedprof.report.summary import run_markdown
-from pytest_schedprof.store.run_files import RunFiles, read_run
+from pytest_schedprof.report.terminal import HOT_FUNCTIONS_VERBOSE, summary_lines
+from pytest_schedprof.store.runs import KeptRun, KeptTest, find_run
 
 GOLDENS = Path(__file__).parent.parent / "goldens"
-WHERE = ".schedprof/later"
-KNOWN = BackendRegistry().facts
 
-LINES = {"div", "dt", "figure", "h1", "h2", "h3", "li", "p", "summary", "svg", "table", "tr", "ul"}
+SESSIONS = sorted(path.stem for path in GOLDENS.glob("*.txt"))
+
+LINES = {"div", "dt", "figure", "h1", "h2", "h3", "li", "p", "summary", "table", "tr", "ul"}
 """Elements that begin a line of the text of a page."""
 
 CELLS = {"dd", "td", "th"}
+
+MOST_ROWS = 8
+"""Lines of one kind that follow each other and are kept: further ones are made as these are."""
 
 
 class Text(HTMLParser):
@@ -47,38 +52,67 @@ class Text(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.parts: list[str] = []
-        self._is_hidden = False
+        self._shown: Callable[[str], str] = str
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin a line or a cell."""
-        self._is_hidden = tag in ("script", "style")
-        told = dict(attrs)
+        attributes = dict(attrs)
+        if tag in ("script", "style"):
+            self._shown = drawn if attributes.get("type") == "application/json" else hidden
         self.parts.append("\n" if tag in LINES else " | " if tag in CELLS else "")
-        if label := told.get("aria-label") or told.get("title"):
+        if label := attributes.get("aria-label") or attributes.get("title"):
             self.parts.append(f"[{label}] ")
         if tag == "a":
-            self.parts.append(f"<{told['href']}> ")
+            self.parts.append(f"<{attributes['href']}> ")
 
     def handle_endtag(self, tag: str) -> None:
-        """Show what follows a script or a style."""
-        self._is_hidden = self._is_hidden and tag not in ("script", "style")
+        self._shown = str
 
     def handle_data(self, data: str) -> None:
-        """Take the text of an element."""
-        if not self._is_hidden:
-            self.parts.append(data.replace("\n", " "))
+        self.parts.append(self._shown(data.replace("\n", " ")))
+
+
+def hidden(data: str) -> str:
+    return ""
+
+
+def drawn(data: str) -> str:
+    """Return in short what a script draws: samples as their sum, other numbers as their count."""
+    content = json.loads(data)
+    for name, value in content.items():
+        if name in ("own", "before"):
+            content[name] = sum(value)
+        elif isinstance(value, (list, dict)) and name != "owners":
+            content[name] = len(value)
+    return f"\n[drawn: {json.dumps(content)}]\n"
 
 
 def text_of(page: Path) -> str:
     parser = Text()
     parser.feed(page.read_text(encoding="utf-8"))
-    lines = (re.sub(" +", " ", line).strip() for line in "".join(parser.parts).splitlines())
-    return "\n".join(filter(None, lines))
+    texts = (re.sub(" +", " ", line).strip() for line in "".join(parser.parts).splitlines())
+    return "\n".join(filter(None, texts))
 
 
-def shown(lines: Iterable[Line]) -> str:
+def kind_of(line: str) -> str:
+    """Return what rows of one table share: a bar, their first word, or to begin with none."""
+    if not line or line.startswith("$"):
+        return f"[{line}]"
+    return "|" if " | " in line else re.split("[^a-z_]", line.lstrip(), maxsplit=1)[0]
+
+
+def without_more_rows(text: str) -> str:
+    lines: list[str] = []
+    for _, group in groupby(text.splitlines(), key=kind_of):
+        rows = [*group]
+        lines += rows[:MOST_ROWS]
+        if len(rows) > MOST_ROWS:
+            lines.append(f"[{len(rows) - MOST_ROWS} more such lines]")
+    return "\n".join(lines) + "\n"
+
+
+def shown(lines: Iterable[Line]) -> list[str]:
     """The lines of the terminal, each with its markup."""
-    return "\n".join(f"{line.text}  <{' '.join(line.markup)}>" for line in lines)
+    return [" ".join([line.text, *(f"<{name}>" for name in line.markup)]) for line in lines]
 
 
 @pytest.fixture(scope="module")
@@ -90,62 +124,112 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@cache
-def pages(sessions: Path, against: str) -> dict[str, str]:
-    """The text of each page of the later run, by the name of its test."""
-    run, earlier = sessions / "later", sessions / against if against else None
-    page = write_pages(run, earlier, str(sessions) if earlier else "", known=KNOWN)
-    tests = {entry.test_id.rpartition("_")[2]: entry.directory for entry in read_run(run).run.tests}
-    texts = {name: text_of(run / directory / "index.html") for name, directory in tests.items()}
-    return {"run": text_of(page), **texts}
+def texts(run: KeptRun, capsys: pytest.CaptureFixture[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    """What is written of a session, by the command that shows it or the file that has it."""
+    results, where = run.results(), f".schedprof/{run.path.name}"
+    explained = why_regressed(run.tests(), Pairs(run.path, str(run.path.parent)))
+
+    def terminal(verbosity: int) -> list[str]:
+        lines = summary_lines(results, where, verbosity=verbosity)
+        return shown([*lines, *(why_lines(explained, verbosity) if explained else ())])
+
+    def printed(*command: str) -> Sequence[str]:
+        assert main(command) == 0
+        return capsys.readouterr().out.splitlines()
+
+    yield "pytest", terminal(0)
+    yield "pytest -v, what it adds", [line for line in terminal(1) if line not in terminal(0)]
+    yield "summary.md", run_markdown(results, where, explained=explained).splitlines()
+    printed("report", str(run.path))
+    for entry in run.record.tests:
+        yield f"the page of {entry.test_id}", [text_of(run.path / entry.directory / "index.html")]
+    yield "the page of the run", [text_of(run.path / "index.html")]
+    for result in results:
+        yield f"schedprof show {result.test_id}", printed("show", result.test_id, str(run.path))
+        yield "JUnit", [f"{name}={value}" for name, value in properties_of(result, None)]
+    if explained:
+        lines = [line for explanation in explained for line in explanation_lines(explanation)]
+        yield "schedprof explain", shown(lines)
 
 
-def outputs(run: RunFiles) -> Iterator[tuple[str, str]]:
-    """What is written without pages, by name."""
-    results, explained = (
-        run.results,
-        why_regressed(run.kept_tests(), Pairs(run.path, str(run.path.parent))),
-    )
-    for verbosity, name in ((0, "terminal"), (1, "terminal-v")):
-        told = [
-            *terminal.summary_lines(results, WHERE, verbosity=verbosity),
-            *why_lines(explained, verbosity),
-        ]
-        yield name, shown(iter(told))
-    yield (
-        "show",
-        shown(line for each in results for line in terminal.test_lines(each, WHERE, 0, KNOWN)),
-    )
-    yield "explain", shown(line for each in explained for line in explanation_lines(each))
-    yield "summary", run_markdown(results, WHERE, explained=explained)
-    properties = [
-        f"{name}={value}" for each in results for name, value in properties_of(each, None)
-    ]
-    yield "junit", "\n".join(properties)
-
-
-NAMES = ("terminal", "terminal-v", "show", "explain", "summary", "junit")
-PAGES = ("run", "tree", "samples", "intake")
-
-
-def check(name: str, text: str, sessions: Path) -> None:
-    golden = GOLDENS / f"{name}.txt"
-    text = text.replace(str(sessions), "SESSIONS") + "\n"
+@pytest.mark.parametrize("session", SESSIONS)
+def test_texts_are_as_before(
+    session: str, sessions: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    golden = GOLDENS / f"{session}.txt"
+    parts = texts(find_run(sessions / session), capsys)
+    text = "\n\n".join("\n".join([f"$ {title}", *lines]) for title, lines in parts)
+    text = without_more_rows(text.replace(str(sessions), "RUNS"))
     if os.environ.get("UPDATE_GOLDENS"):
         golden.write_text(text, encoding="utf-8")
     assert text == golden.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_text_is_as_before(name: str, sessions: Path) -> None:
-    check(name, dict(outputs(read_run(sessions / "later")))[name], sessions)
+def is_plain(value: object) -> bool:
+    """Return whether pytest-xdist can send the value between processes; it refuses subclasses."""
+    if isinstance(value, dict):
+        return type(value) is dict and is_plain([*value, *value.values()])
+    if isinstance(value, (list, tuple)):
+        return type(value) in (list, tuple) and all(map(is_plain, value))
+    return type(value) in (str, int, float, bool, type(None))
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_page_is_as_before(name: str, sessions: Path) -> None:
-    check(f"page-{name}", pages(sessions, "")[name], sessions)
+@pytest.mark.parametrize("session", SESSIONS)
+def test_results_of_xdist_read_as_the_sessions_own(session: str, sessions: Path) -> None:
+    tests = find_run(sessions / session).tests()
+    packed = [pack(test.result, test.path) for test in tests]
+    assert is_plain(packed)
+    brought = [unpack(plain) for plain in json.loads(json.dumps(packed))]
+    assert [stored.directory for stored in brought] == [str(test.path) for test in tests]
+    assert [stored.result.verdict for stored in brought] == [test.result.verdict for test in tests]
+    backends = [backend for stored in brought for backend in stored.result.backends]
+    assert all(len(functions_of(backend)) <= HOT_FUNCTIONS_VERBOSE for backend in backends)
+    assert unpack(pack(tests[0].result, None)).directory == ""
+    for verbosity in (-1, 0, 1):
+        own, other = (
+            list(summary_lines([of.result for of in side], "", verbosity=verbosity))
+            for side in (tests, brought)
+        )
+        assert own == other
 
 
-@pytest.mark.parametrize("name", PAGES[:2])
-def test_page_against_another_run_is_as_before(name: str, sessions: Path) -> None:
-    check(f"against-{name}", pages(sessions, "earlier")[name], sessions)
+@pytest.mark.parametrize("session", SESSIONS)
+def test_figures_follow_from_the_files(session: str, sessions: Path) -> None:
+    for test in find_run(sessions / session).tests():
+        for backend in test.result.backends:
+            if backend.artifacts and functions_of(backend):
+                check_figures(test, backend)
+
+
+def functions_of(backend: BackendResult) -> list[str]:
+    if backend.shares:
+        return [row.function for row in backend.shares.functions]
+    costs = backend.costs
+    return [row.function for row in costs.functions + costs.folded] if costs else []
+
+
+def check_figures(test: KeptTest, backend: BackendResult) -> None:
+    """Read the files as at the end of the test, and compute its figures again.
+
+    The scheduler named the functions then; here the record names them.
+    """
+    backends = BackendRegistry()
+    known = backends.options_of(backend.backend)
+    options = {name: value for name, value in backend.settings.items() if name in known}
+    reader = backends.make(backend.backend, rate_hz=100.0, options=options)
+    names = Names(functions_of(backend))
+    units, samples = [], []
+    for segment, file in zip(backend.window.segments, backend.artifacts, strict=True):
+        profile = reader.read(test.read(file), names)
+        whole = {"cpu": segment.cpu_seconds, "transitions": segment.transitions}
+        costs = [profile] if isinstance(profile, CostProfile) else []
+        units.append(unit_of(segment.tasks, whole, costs, segment.scale))
+        samples.append([profile] if isinstance(profile, SampleProfile) else [])
+    if backend.shares:
+        shares = shares_of(samples, drift=reader.drift, whole=Costs(units))
+        assert shares.sampled() == backend.shares
+        owners = [row.share.value for row in backend.shares.owners]
+        assert sum(owners) == pytest.approx(1, abs=1e-4)
+    if backend.costs:
+        limited = [limit.parsed.pattern for limit in backend.limits if limit.parsed]
+        assert Costs(units).measured(limited) == backend.costs

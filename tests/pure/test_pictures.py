@@ -29,9 +29,9 @@ def files(draw: st.DrawFn) -> SpeedscopeFile:
     frames = draw(st.lists(st.builds(Frame, TEXTS, st.none() | TEXTS), min_size=1, max_size=6))
     frame = st.integers(0, len(frames) - 1)
     stacks = draw(st.lists(st.lists(frame, min_size=1, max_size=6).map(tuple), min_size=1))
-    order = st.lists(st.integers(0, len(stacks) - 1), max_size=40)
-    threads = draw(st.lists(order, max_size=3))
-    samples = [Samples(f"t{n}", array("q", each), 0, 0.003) for n, each in enumerate(threads)]
+    orders = st.lists(st.integers(0, len(stacks) - 1), max_size=40)
+    threads = draw(st.lists(orders, max_size=3))
+    samples = [Samples(f"t{n}", array("q", order), 0, 0.003) for n, order in enumerate(threads)]
     return SpeedscopeFile(frames, stacks, samples)
 
 
@@ -48,9 +48,9 @@ def file_of(*stacks: str, seconds: float = 0.01) -> SpeedscopeFile:
 
 @given(STACKS)
 def test_spans_tell_which_stack_there_was_at_any_moment(stacks: list[list[str]]) -> None:
-    found = list(stays((stack, 1) for stack in stacks))
+    spans = list(stays((stack, 1) for stack in stacks))
     for moment, stack in enumerate(stacks):
-        there = [stay for stay in found if stay.start <= moment < stay.end]
+        there = [stay for stay in spans if stay.start <= moment < stay.end]
         assert [s.label for s in sorted(there, key=lambda stay: stay.depth)] == stack
 
 
@@ -119,7 +119,7 @@ def test_flame_graph_is_xml_and_fits_its_page(file: SpeedscopeFile) -> None:
         assert x + width <= WIDTH + 0.02
         assert y >= 0
         assert y + height <= float(root.get("height", 0))
-    assert {each.tag for each in root.iter()} <= {
+    assert {element.tag for element in root.iter()} <= {
         SVG + tag for tag in ("svg", "style", "g", "title", "rect", "text")
     }
 

@@ -7,9 +7,7 @@ from dataclasses import replace
 import pytest
 from measured import ENVIRONMENT, SCHEDULER, counted, measured, sampled
 
-from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact, BackendFacts
 from pytest_schedprof.model.evidence import Evidence
-from pytest_schedprof.model.result import TargetFiles
 from pytest_schedprof.model.run import (
     Commit,
     Course,
@@ -30,8 +28,6 @@ from pytest_schedprof.report.results import (
     facts_of_settings,
     facts_of_test,
     notes_of,
-    pictures_first,
-    profile_files,
     waited_words,
 )
 from pytest_schedprof.report.trends import (
@@ -52,13 +48,8 @@ TRANSITION = f"{SCHEDULER}._transition"
 COUNTED = counted({TRANSITION: 7.0})
 
 
-def test_a_doubt_is_told_once() -> None:
-    backend = replace(COUNTED, warnings=("torn", "late"), doubt="torn")
-    assert notes_of(backend) == ("not used for limits and comparisons: torn", "late")
-
-
 @pytest.mark.parametrize(("seconds", "part"), [(0.0, ""), (300e-6, ""), (500e-6, "40%")])
-def test_time_without_a_processor_is_told(seconds: float, part: str) -> None:
+def test_time_without_a_processor_is_a_note(seconds: float, part: str) -> None:
     backend = sampled({(TRANSITION,): 1.0})  # 5,000 samples, and 1.5 s of CPU time
     assert backend.shares is not None
     backend = replace(backend, shares=replace(backend.shares, sample_seconds=seconds))
@@ -70,31 +61,17 @@ def test_time_without_a_processor_is_told(seconds: float, part: str) -> None:
 OTHERS = replace(ENVIRONMENT, versions={"dask": "2"}, test_versions={"dask": "1"})
 
 
-def test_facts_of_several_tests_are_told_once() -> None:
+def test_facts_of_several_tests_have_one_line() -> None:
     results = [measured(COUNTED, environment=OTHERS, baseline="main")] * 2
     differences = environment_notes([*results, measured(COUNTED, environment=None)])
     assert differences == ["dask is 1 where the tests run and 2 where the scheduler does"]
     assert baseline_names([*results, measured(COUNTED)]) == ["main"]
-
-
-def test_compiled_modules_are_told_and_the_first_are_named() -> None:
     compiled = tuple(f"distributed.{name}" for name in ("a", "b", "c", "d", "e"))
     result = measured(COUNTED, environment=replace(ENVIRONMENT, compiled=compiled))
     (note,) = environment_notes([result, result])
-    named = "distributed.a, distributed.b, distributed.c and 2 more;"
-    assert note.startswith(f"compiled in the scheduler: {named}")
+    first = "distributed.a, distributed.b, distributed.c and 2 more;"
+    assert note.startswith(f"compiled in the scheduler: {first}")
     assert ("compiled", ", ".join(compiled)) in list(facts_of_settings(result))
-
-
-def test_a_test_has_its_time_its_cluster_and_its_machine() -> None:
-    assert list(facts_of_test(measured(COUNTED))) == [
-        ("started", "2026-01-01 00:00:00 UTC"),
-        ("cluster", "simulated, 16 workers, 16 threads"),
-        ("versions", "distributed 2026.8.0, Python 3.11.7"),
-        ("machine", "a processor x 2"),
-    ]
-    bare = measured(COUNTED, environment=None, cluster=None)
-    assert [fact.label for fact in facts_of_test(bare)] == ["started"]
 
 
 def test_a_run_has_its_commit_and_what_its_tests_share() -> None:
@@ -106,32 +83,13 @@ def test_a_run_has_its_commit_and_what_its_tests_share() -> None:
     assert facts["cluster"] == "simulated, 16 workers"
     assert facts["machine"] == "a processor x 2"
     plain = Run("run-1", "2026-01-01T00:00:00+00:00", 0)
-    assert [fact.label for fact in facts_of_run(plain, [])] == ["started"]
+    bare = measured(COUNTED, environment=None, cluster=None)
+    for started in (facts_of_run(plain, []), facts_of_test(bare)):
+        assert [fact.label for fact in started] == ["started"]
 
 
-def test_files_of_targets_come_after_the_schedulers_and_know_what_opens_them() -> None:
-    target = TargetFiles("client", (), ("client.own.bin",))
-    backend = replace(COUNTED, artifacts=("scheduler.own.bin", "x.svg"), targets=(target,))
-    artifacts = (Artifact("own.bin", SPEEDSCOPE),)
-    known = {
-        "counts": BackendFacts("counts", 1, artifacts, frozenset(), frozenset(), True, False, ())
-    }
-    files = profile_files(measured(backend, replace(COUNTED, artifacts=("a.json",))), known)
-    assert [(name, kind.opener if kind else "") for name, kind in files.items()] == [
-        ("scheduler.own.bin", "speedscope"),
-        ("x.svg", "a browser"),
-        ("a.json", ""),
-        ("client.own.bin", "speedscope"),
-    ]
-    kind = files["a.json"]
-    assert kind is not None
-    assert kind.how == "any editor; it is JSON"
-    assert profile_files(measured(replace(COUNTED, artifacts=("a.bin",))), {}) == {"a.bin": None}
-
-
-def test_of_evidence_pictures_come_first_and_notes_once() -> None:
+def test_notes_of_evidence_come_once() -> None:
     tasks = Evidence("tasks", artifacts=("tasks.json", "tasks.html"), notes=("slow",))
-    assert pictures_first(tasks.artifacts) == ["tasks.html", "tasks.json"]
     missing = [
         Evidence(kind, (), notes=("slow",), missing="no Bokeh") for kind in ("memory", "report")
     ]
@@ -139,22 +97,36 @@ def test_of_evidence_pictures_come_first_and_notes_once() -> None:
 
 
 SETTING = Setting("test_a", "pyspy", "gil", "3.11", "local", 4, (10, 20), "a processor x 2")
+DIRTY = Commit("0123456789abcdef", "", "2026-02-01T00:00:00", is_dirty=True)
 
 
-def moment(number: int, *, distributed: str = "1", commit: Commit | None = None) -> Moment:
-    return Moment(f"run-{number}", f"2026-01-{number + 1:02}T00:00:00", commit, distributed)
+def series(
+    *values: float,
+    steps: tuple[Step, ...] = (),
+    trends: tuple[Trend, ...] = (),
+    subject: str = "",
+    commit: Commit | None = None,
+    upgraded: int = 99,
+) -> Series:
+    """Figures of one run after the other; distributed is upgraded before one of them."""
+    figures = tuple(
+        Point(
+            Moment(
+                f"run-{number}",
+                f"2026-01-{number + 1:02}T00:00:00",
+                commit,
+                "2" if number >= upgraded else "1",
+            ),
+            value,
+        )
+        for number, value in enumerate(values)
+    )
+    return Series(SETTING, "calls", subject, figures, Course(steps, trends))
 
 
-STILL = Course()
-
-
-def series(*values: float, course: Course = STILL, subject: str = "") -> Series:
-    figures = tuple(Point(moment(n), value) for n, value in enumerate(values))
-    return Series(SETTING, "calls", subject, figures, course)
-
-
-STEP = Course(steps=(Step(2, 10.0, 20.0, 0.01),))
-STEPPED = series(10, 10, 20, 20, course=STEP)
+STEP = (Step(2, 10.0, 20.0, 0.01),)
+STEPPED = series(10, 10, 20, 20, steps=STEP)
+RISING = series(10, 15, 20, trends=(Trend(0, 2, 10.0, 20.0),))
 
 
 def test_a_setting_leaves_out_what_is_unknown() -> None:
@@ -162,79 +134,61 @@ def test_a_setting_leaves_out_what_is_unknown() -> None:
         "pyspy (gil), Python 3.11, local cluster of 4, scales 10, 20, on a processor x 2"
     )
     assert setting_words(Setting("t", "counts", "", "", "", 0, (), "")) == "counts"
-
-
-def test_a_series_is_a_row_with_its_steps() -> None:
-    assert ends_of(STEPPED) == ("10", "20", "+100.0%")
-    (note,) = notes_of_series(STEPPED)
-    assert note == "step at run run-2 (2026-01-03), after run run-1: 10 -> 20, +100.0%"
     assert series_name(series(1, subject="@gc")) == "calls(@gc)"
+    assert ends_of(STEPPED) == ("10", "20", "+100.0%")
 
 
-def test_a_step_names_commits_and_versions_where_they_differ() -> None:
-    commit = Commit("0123456789abcdef", "", "2026-02-01T00:00:00", is_dirty=True)
-    figures = tuple(
-        Point(moment(n, distributed="2" if n > 1 else "1", commit=commit), 10.0 * (1 + (n > 1)))
-        for n in range(4)
-    )
-    (note,) = notes_of_series(replace(STEPPED, figures=figures))
-    assert note == (
-        "step at 012345678+ (2026-02-01), between two runs of that commit: 10 -> 20, +100.0%; "
-        "distributed 1 -> 2"
-    )
+@pytest.mark.parametrize(
+    ("changed", "note"),
+    [
+        (STEPPED, "step at run run-2 (2026-01-03), after run run-1: 10 -> 20, +100.0%"),
+        (
+            series(10, 10, 20, 20, steps=STEP, commit=DIRTY, upgraded=2),
+            "step at 012345678+ (2026-02-01), between two runs of that commit: "
+            "10 -> 20, +100.0%; distributed 1 -> 2",
+        ),
+        (
+            RISING,
+            "trend from run run-0 (2026-01-01) to run run-2 (2026-01-03): 10 -> 20, +100.0%",
+        ),
+    ],
+)
+def test_a_change_has_a_note_with_its_commits_and_versions(changed: Series, note: str) -> None:
+    assert list(notes_of_series(changed)) == [note]
 
 
 def test_a_picture_of_a_series_has_its_levels_and_marks() -> None:
     assert line_of(STEPPED) == [(0, 0), (1 / 3, 0), (2 / 3, 1), (1, 1)]
     assert list(levels_of(STEPPED)) == [((0, 0), (1 / 3, 0)), ((2 / 3, 1), (1, 1))]
     assert list(marks_of(STEPPED)) == [((2 / 3, 1), "run run-2")]
+    assert list(levels_of(RISING)) == [((0, 0), (1, 1))]
     assert line_of(series(5, 5)) == [(0, 0.5), (1, 0.5)]
     assert line_of(series(5)) == [(0, 0.5)]
-
-
-def test_a_trend_is_a_line_and_a_note() -> None:
-    rising = series(10, 15, 20, course=Course(trends=(Trend(0, 2, 10.0, 20.0),)))
-    (note,) = notes_of_series(rising)
-    assert note == "trend from run run-0 (2026-01-01) to run run-2 (2026-01-03): 10 -> 20, +100.0%"
-    assert list(levels_of(rising)) == [((0, 0), (1, 1))]
-
-
-def test_levels_lie_between_each_two_steps() -> None:
     steps = (Step(1, 10.0, 20.0, 0.01), Step(3, 20.0, 10.0, 0.01))
-    levels = levels_of(series(10, 20, 20, 10, course=Course(steps=steps)))
+    levels = levels_of(series(10, 20, 20, 10, steps=steps))
     assert [level[0][1] for level in levels] == [0, 0, 1]
 
 
 def test_rows_are_of_the_whole_and_of_what_changed() -> None:
     still = series(1, 1, subject="@gc")
-    moved = series(10, 10, 20, 20, course=STEP, subject="@comm")
-    shown = shown_series([series(1, 1), still, moved])
-    assert [each.subject for each in shown] == ["", "@comm"]
-    late = series(1, 1, 1, 2, course=Course(steps=(Step(3, 1.0, 2.0, 0.01),)), subject="@late")
-    changed = [each.subject for each in changed_series([still, moved, late], 5)]
-    assert changed == ["@late", "@comm"]
+    moved = series(10, 10, 20, 20, steps=STEP, subject="@comm")
+    assert [row.subject for row in shown_series([series(1, 1), still, moved])] == ["", "@comm"]
+    late = series(1, 1, 1, 2, steps=(Step(3, 1.0, 2.0, 0.01),), subject="@late")
+    assert changed_series([still, moved, late], 5) == [late, moved]
     assert changed_series([still, moved, late], 1) == [late]
+    other, third = replace(SETTING, backend="counts"), replace(SETTING, test_id="test_b")
+    rows = [replace(STEPPED, setting=setting) for setting in (SETTING, other, third)]
+    grouped = [(test, [setting for setting, _ in part]) for test, part in series_by_test(rows)]
+    assert grouped == [("test_a", [SETTING, other]), ("test_b", [third])]
 
 
 def test_a_history_ends_with_its_commits_and_counts() -> None:
-    lines = list(history_words(History(4, (STEPPED, series(1, subject="@gc")), ())))
-    assert lines == [
+    assert list(history_words(History(4, (STEPPED, series(1, subject="@gc")), ()))) == [
         "commits with steps:",
         "  run run-2 (2026-01-03): 1 up, 0 down, in 1 test",
         "2 series with fewer than 6 figures, too few to find steps",
         "4 runs, 2 series: 1 step, 0 trends",
     ]
-
-
-def test_series_are_grouped_by_test_and_setting() -> None:
-    other = replace(SETTING, backend="counts")
-    third = replace(SETTING, test_id="test_b")
-    found = [replace(STEPPED, setting=each) for each in (SETTING, other, third)]
-    grouped = [(test, [setting for setting, _ in each]) for test, each in series_by_test(found)]
-    assert grouped == [("test_a", [SETTING, other]), ("test_b", [third])]
-
-
-@pytest.mark.parametrize("count", [0, 1, 2])
-def test_history_without_runs_is_counted_too(count: int) -> None:
-    *_, last = history_words(History(count, (), ()))
-    assert last == f"{count} run{'' if count == 1 else 's'}, 0 series: 0 steps, 0 trends"
+    for count, runs in enumerate(["0 runs", "1 run", "2 runs"]):
+        *_, last = history_words(History(count, (), ()))
+        assert last == f"{runs}, 0 series: 0 steps, 0 trends"

@@ -17,7 +17,7 @@ def drawn(*columns: Column) -> ElementTree.Element:
 
 
 def texts(picture: ElementTree.Element) -> list[str]:
-    return [str(each.text) for each in picture.iter(f"{SVG}text")]
+    return [str(text.text) for text in picture.iter(f"{SVG}text")]
 
 
 def boxes(picture: ElementTree.Element) -> list[list[tuple[float, float]]]:
@@ -45,9 +45,9 @@ def test_columns_are_as_wide_as_their_time_and_as_tall_as_their_amounts() -> Non
 def test_kinds_without_a_colour_are_drawn_together() -> None:
     amounts = {f"kind-{number}": 100.0 - number for number in range(len(COLOURS) + 5)}
     picture = drawn(Column(0, 1, amounts))
-    told = [each for each in texts(picture) if each.endswith(" samples")]
-    assert len(told) == len(COLOURS)
-    assert told[-1].startswith(f"{len(COLOURS)}  {OTHERS}: ")
+    legend = [text for text in texts(picture) if text.endswith(" samples")]
+    assert len(legend) == len(COLOURS)
+    assert legend[-1].startswith(f"{len(COLOURS)}  {OTHERS}: ")
     assert sum(tall for _, tall in boxes(picture)[0]) == pytest.approx(HEIGHT, abs=1)
 
 
