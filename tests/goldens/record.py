@@ -55,7 +55,10 @@ SESSIONS = {
         *("-ktasks", "--schedprof=viztracer", *SIMULATED),
         "--schedprof-option=viztracer.min_duration=50",
     ),
-    "callgrind": ("-ktasks", "--schedprof=callgrind", *SIMULATED),
+    "instructions": (
+        *("-ktasks", "--schedprof=instructions", *SIMULATED),
+        "--schedprof-option=instructions.by=valgrind",
+    ),
     "evidence": ("-kevidence",),
     "turns": (
         *("-ktasks", "--schedprof=counts", *SIMULATED),
