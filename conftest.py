@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support import LibraryKeeper, Project, wait_for
 
-from pytest_schedprof.clusters.forking import SERVERS
+from pytest_schedprof.clusters.fork_server import SERVERS
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
 

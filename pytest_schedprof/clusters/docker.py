@@ -57,8 +57,8 @@ class Compose:
         """Name a project of these files, all of whose services get these variables."""
         self.project = f"schedprof-{uuid.uuid4().hex[:8]}"
         self._directory = files[0].parent
-        each_file = [part for file in files for part in ("--file", str(file))]
-        self._command = [*_compose(), "--project-name", self.project, *each_file]
+        named = [part for file in files for part in ("--file", str(file))]
+        self._command = [*_compose(), "--project-name", self.project, *named]
         self._variables = variables
         self._overlay: Path | None = None
         """A file with the variables, read after the others."""
@@ -114,13 +114,13 @@ class Compose:
         """Return all containers of the project, also those that ended."""
         label = f"label=com.docker.compose.project={self.project}"
         ids = _docker("ps", "--all", "--quiet", "--no-trunc", "--filter", label).split()
-        return [_container(each) for each in json.loads(_docker("inspect", *ids))] if ids else []
+        return [_container(facts) for facts in json.loads(_docker("inspect", *ids))] if ids else []
 
     def port(self, service: str, port: int) -> str:
         """Return where a port of a service is published, as `127.0.0.1:32768`, or an empty text."""
         answer = _run([*self._command, "port", service, str(port)], cwd=self._directory)
-        found = answer.stdout.decode().strip()
-        return "" if found.endswith(":0") else found
+        place = answer.stdout.decode().strip()
+        return "" if place.endswith(":0") else place
 
     def last_words(self, container: Container) -> str:
         """Return the last lines of a container's log."""
@@ -142,9 +142,8 @@ class Compose:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(
-                b"\n"
-            )  # closing is not enough if a child of the tests has the pipe open, too
+            # Closing is not enough if a child of the tests has the pipe open, too.
+            process.stdin.write(b"\n")
             process.stdin.close()
         except BrokenPipeError:
             pass
@@ -186,11 +185,11 @@ def last_lines(text: str) -> str:
     return " / ".join(lines[-LAST_LINES:]) or "it said nothing"
 
 
-def _container(found: dict[str, Any]) -> Container:
-    state = found["State"]
+def _container(facts: dict[str, Any]) -> Container:
+    state = facts["State"]
     return Container(
-        id=found["Id"],
-        service=found["Config"]["Labels"]["com.docker.compose.service"],
+        id=facts["Id"],
+        service=facts["Config"]["Labels"]["com.docker.compose.service"],
         is_running=state["Running"],
         health=state.get("Health", {}).get("Status", ""),
         exit_code=state["ExitCode"],
@@ -274,7 +273,9 @@ class DockerCluster(Cluster):
         files = compose_files(options.get("compose_file", ""))
         self._compose = Compose(files, environment_of(options))
         try:
-            self._start(timeout_s)
+            self._compose.up()
+            self._wait_until_ready(timeout_s)
+            self.address = f"{self._protocol}://{self._place()}"
         except ClusterError as error:
             self.close()
             raise type(error)(with_settings(str(error), options)) from None
@@ -282,25 +283,25 @@ class DockerCluster(Cluster):
             self.close()
             raise
 
-    def _start(self, timeout_s: float) -> None:
-        self._compose.up()
-        self._wait_until_ready(time.monotonic() + timeout_s, timeout_s)
-        self.address = f"{self._protocol}://{self._place()}"
-
     @classmethod
     def start(cls, spec: ClusterSpec, *, timeout_s: float) -> DockerCluster:
         """Start the containers and wait until all of them are healthy."""
         return cls(timeout_s=timeout_s, options=dict(spec.options))
 
-    def _wait_until_ready(self, deadline: float, timeout_s: float) -> None:
+    def _wait_until_ready(self, timeout_s: float) -> None:
         """Wait until all containers with a health check are healthy.
 
         Raises:
             ClusterError: at once if a container ends, or if they are not healthy in time.
         """
-        if not any(each.service == self._service for each in self._compose.containers()):
-            self._raise_unknown_service()
-        if not wait_until(deadline, lambda: not self._unready()):
+        services = {container.service for container in self._compose.containers()}
+        if self._service not in services:
+            raise SettingsError(
+                f"schedprof: the compose file has no service {self._service!r}; known: "
+                f"{', '.join(sorted(services))}; say which one is the scheduler: "
+                "--schedprof-cluster-option=service=NAME"
+            )
+        if not wait_until(time.monotonic() + timeout_s, lambda: not self._unready()):
             raise ClusterError(
                 f"schedprof: containers were not healthy within {timeout_s:g} s; raise "
                 f"--schedprof-timeout; {'; '.join(map(self._state_of, self._unready()))}"
@@ -309,28 +310,22 @@ class DockerCluster(Cluster):
     def _unready(self) -> list[Container]:
         """Return the containers whose health check has not succeeded yet."""
         containers = self._compose.containers()
-        for each in containers:
-            if _has_failed(each) or (each.service == self._service and not each.is_running):
-                raise ClusterError(f"schedprof: {self._end_of(each)}")
-        return [each for each in containers if each.health not in ("", "healthy")]
-
-    def _raise_unknown_service(self) -> None:
-        known = ", ".join(sorted({each.service for each in self._compose.containers()}))
-        raise SettingsError(
-            f"schedprof: the compose file has no service {self._service!r}; known: {known}; say "
-            "which one is the scheduler: --schedprof-cluster-option=service=NAME"
-        )
+        for container in containers:
+            is_scheduler = container.service == self._service
+            if _has_failed(container) or (is_scheduler and not container.is_running):
+                raise ClusterError(f"schedprof: {self._end_of(container)}")
+        return [container for container in containers if container.health not in ("", "healthy")]
 
     def _place(self) -> str:
         """Return the host and port at which this machine reaches the scheduler."""
-        found = self._compose.port(self._service, self._port)
-        if not found:
+        place = self._compose.port(self._service, self._port)
+        if not place:
             raise ClusterError(
                 f"schedprof: service {self._service!r} publishes no port {self._port}: add "
                 f'ports: ["127.0.0.1::{self._port}"] to it, or say which port the scheduler has: '
                 "--schedprof-cluster-option=port=NUMBER"
             )
-        host, _, port = found.rpartition(":")
+        host, _, port = place.rpartition(":")
         return f"{_engine_host() if host in ('0.0.0.0', '::', '[::]') else host}:{port}"
 
     def death(self, patience_s: float = 0) -> str | None:
@@ -342,30 +337,30 @@ class DockerCluster(Cluster):
             return str(error).removeprefix("schedprof: ")
 
     def _is_running(self) -> bool:
-        return any(each.is_running for each in self._schedulers())
+        return any(container.is_running for container in self._schedulers())
 
     def _schedulers(self) -> list[Container]:
         """Return the scheduler's container; several if its service was scaled."""
-        found = [each for each in self._compose.containers() if each.service == self._service]
-        if not found:
+        containers = self._compose.containers()
+        schedulers = [one for one in containers if one.service == self._service]
+        if not schedulers:
             raise ClusterError(f"schedprof: the container {self._service!r} was removed")
-        return found
+        return schedulers
 
     def _end_of(self, container: Container) -> str:
         memory = ", out of memory" if container.is_out_of_memory else ""
         how = f"exited with {container.exit_code}{memory}"
-        return f"container {container.service!r} {how}; {self._log_of(container)}"
+        last = self._compose.last_words(container)
+        return f"container {container.service!r} {how}; its log ends: {last}"
 
     def _state_of(self, container: Container) -> str:
-        return f"container {container.service!r} is {container.health}; {self._log_of(container)}"
-
-    def _log_of(self, container: Container) -> str:
-        return f"its log ends: {self._compose.last_words(container)}"
+        last = self._compose.last_words(container)
+        return f"container {container.service!r} is {container.health}; its log ends: {last}"
 
     def log(self) -> bytes:
         """Return the end of the log of the scheduler's container."""
         try:
-            return b"".join(self._compose.log(each) for each in self._schedulers())
+            return b"".join(map(self._compose.log, self._schedulers()))
         except ClusterError:
             return b""  # the container was removed
 
@@ -386,21 +381,21 @@ def environment_of(options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def compose_files(given: str) -> list[Path]:
+def compose_files(names: str) -> list[Path]:
     """Return the files that an option names, or the first of the usual files that exists.
 
     Raises:
         SettingsError: if a file does not exist.
     """
-    if not given:
-        found = [Path(name).absolute() for name in USUAL_FILES if Path(name).exists()]
-        if not found:
+    if not names:
+        usual = [Path(name).absolute() for name in USUAL_FILES if Path(name).exists()]
+        if not usual:
             raise SettingsError(
                 f"schedprof: cluster 'docker' finds none of {', '.join(USUAL_FILES)}; name yours: "
                 "--schedprof-cluster-option=compose_file=PATH"
             )
-        return found[:1]
-    paths = [Path(name).absolute() for name in given.split(os.pathsep)]
+        return usual[:1]
+    paths = [Path(name).absolute() for name in names.split(os.pathsep)]
     for path in paths:
         if not path.is_file():
             raise SettingsError(

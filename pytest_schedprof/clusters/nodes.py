@@ -83,7 +83,7 @@ async def _until_left(slots: Sequence[NodeSlot]) -> None:
     """Wait until all nodes have left, those that joined later too."""
     await asyncio.gather(*(slot.until_left() for slot in slots))
     servers = {getattr(slot.node, "server", None) for slot in slots}
-    await asyncio.gather(*(guest for each in servers for guest in getattr(each, "guests", ())))
+    await asyncio.gather(*(guest for server in servers for guest in getattr(server, "guests", ())))
 
 
 async def _makers(spec: dict[str, Any]) -> list[Callable[[], Any]]:

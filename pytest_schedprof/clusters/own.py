@@ -16,7 +16,7 @@ from typing import Any
 import dask.config
 from distributed.security import Security
 
-from pytest_schedprof.clusters.child import Child
+from pytest_schedprof.clusters.child import Child, Watch
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
 from pytest_schedprof.clusters.options import (
     NOTHING,
@@ -26,7 +26,6 @@ from pytest_schedprof.clusters.options import (
     with_settings,
     worker_options,
 )
-from pytest_schedprof.clusters.watch import Watch
 from pytest_schedprof.control.reachability import require_compatible
 from pytest_schedprof.errors import ClusterError
 
@@ -103,7 +102,7 @@ class OwnCluster(Cluster):
     def _start(self, orders: Sequence[dict[str, Any]], deadline: float) -> None:
         """Start all processes at once, since each takes long to import distributed."""
         names = [SCHEDULER, *(f"workers-{n}" if n else "workers" for n in range(len(orders)))]
-        scheduler, *workers = (self._child(each) for each in names)
+        scheduler, *workers = map(self._child, names)
         self._children = [*workers, scheduler]
         hollow = sum(order["count"] for order in orders if order["role"] == "hollow-workers")
         scheduler.tell(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pytest_schedprof.clusters import KINDS, class_of
 from pytest_schedprof.clusters.attached import AttachedCluster, as_cluster
 from pytest_schedprof.clusters.contract import Cluster, ClusterRequest, ClusterSpec
-from pytest_schedprof.clusters.forking import SERVERS
+from pytest_schedprof.clusters.fork_server import SERVERS
 from pytest_schedprof.clusters.options import check_cluster_options
 from pytest_schedprof.clusters.under_test import (
     SchedulerUnderTest,
@@ -196,9 +196,9 @@ def _check_workers(request: ClusterRequest) -> None:
 
 def _check_choice(cluster: Cluster, request: ClusterRequest) -> None:
     """Refuse settings of a marker that somebody else's cluster would silently ignore."""
-    asked = request.chosen & {"workers", "threads", "cluster", "cluster_option", "workload"}
-    if asked and not cluster.is_ours and "://" not in request.kind:
+    ignored = request.chosen & {"workers", "threads", "cluster", "cluster_option", "workload"}
+    if ignored and not cluster.is_ours and "://" not in request.kind:
         raise SettingsError(
-            f"schedprof: marker keyword {sorted(asked)[0]!r} has no effect here: the fixture "
+            f"schedprof: marker keyword {sorted(ignored)[0]!r} has no effect here: the fixture "
             f"schedprof_cluster gives a cluster of its own at {cluster.address!r}"
         )
