@@ -9,13 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 import venv
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
@@ -34,8 +33,7 @@ LAYOUT = "2"
 BUILD_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 """Files that a checkout has one of; its dependencies are read from them at installation."""
 
-UNUSED_DAYS = 30
-UNFINISHED_DAYS = 1
+UNUSED_DAYS, UNFINISHED_DAYS = 30, 1
 NAME = re.compile(r".+-[0-9a-f]{16}")
 MAKING = "making-"
 
@@ -161,9 +159,7 @@ def make(packages: Packages, place: Path, path: Sequence[str], deadline: float) 
     differing.write_text("\n".join(_differing(packages, place, path, deadline)), encoding="utf-8")
     python = f"--python={interpreter_in(place)}"
     _uv(packages, place, deadline, "install", python, "--no-deps", f"-r={differing}")
-    scheme = "nt" if os.name == "nt" else "posix_prefix"
-    base = {"base": str(place), "platbase": str(place)}
-    own = Path(sysconfig.get_path("purelib", scheme, base))
+    own = next(place.rglob("site-packages"))
     sites = [entry for entry in path if is_site(entry)]
     (own / f"{MODULE}.py").write_text(BEHIND.format(sites=sites), encoding="utf-8")
     (own / LAST).write_text(f"import {MODULE}\n", encoding="utf-8")
@@ -176,17 +172,13 @@ def installed(path: Sequence[str]) -> dict[str, tuple[str, str]]:
     """
     packages: dict[str, tuple[str, str]] = {}
     for package in metadata.distributions(path=list(path)):
+        origin = json.loads(package.read_text("direct_url.json") or "{}")
+        source = origin.get("url", "") if "dir_info" in origin else ""
+        if commit := origin.get("vcs_info"):
+            source = f"{commit['vcs']}+{origin['url']}@{commit['commit_id']}"
         if name := package.metadata["Name"]:  # a broken removal leaves metadata without a name
-            packages.setdefault(canonicalize_name(name), (package.version, _source(package)))
+            packages.setdefault(canonicalize_name(name), (package.version, source))
     return packages
-
-
-def _source(package: metadata.Distribution) -> str:
-    """Return the URL of the checkout or commit that a package was installed from."""
-    origin = json.loads(package.read_text("direct_url.json") or "{}")
-    if commit := origin.get("vcs_info"):
-        return f"{commit['vcs']}+{origin['url']}@{commit['commit_id']}"
-    return str(origin["url"]) if "dir_info" in origin else ""
 
 
 def _differing(packages: Packages, place: Path, path: Sequence[str], deadline: float) -> list[str]:
@@ -271,13 +263,14 @@ def run(
         subprocess.TimeoutExpired: if it did not end by the deadline and was killed.
         OSError: if there is no such program, or it cannot run here.
     """
+    environ = {**environment_elsewhere(), **(more or {})}
     with tempfile.TemporaryFile() as output:  # children of the program might hold a pipe open
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**environment_elsewhere(), **(more or {})},
+            env=environ,
             cwd=cwd,
             start_new_session=True,
         )
@@ -335,9 +328,9 @@ class Interpreter:
     path: Path
     python: str
     """Version of Python."""
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str]
     """Versions of dask and distributed there."""
-    has_plugin: bool = False
+    has_plugin: bool
     """Whether it can run pytest with this plugin."""
 
 
@@ -407,10 +400,12 @@ def read_spec(spec: str) -> Path | Packages:
     words = [word for word in SEPARATOR.split(LOOSE.sub(r"\1", spec)) if word]
     if not words:
         raise SettingsError(f"schedprof: nothing was named to compare with; give {FORMS}")
-    return Packages(
-        tuple(_requirement(word) for word in words if not _is_path(word)),
-        tuple(_checkout(word) for word in words if _is_path(word)),
-    )
+    requirements = tuple(word for word in words if not _is_path(word))
+    checkouts = tuple(str(_place(word)) for word in words if _is_path(word))
+    for checkout in checkouts:  # all else uv checks
+        if not os.path.exists(checkout):
+            raise SettingsError(f"schedprof: there is nothing at {checkout!r}; give {FORMS}")
+    return Packages(requirements, checkouts)
 
 
 def _is_path(text: str) -> bool:
@@ -426,28 +421,6 @@ def _place(text: str) -> Path:
 
 def _is_checkout(place: Path) -> bool:
     return any((place / name).is_file() for name in BUILD_FILES)
-
-
-def _checkout(word: str) -> str:
-    place = _place(word)
-    if not _is_checkout(place):
-        nothing = f"schedprof: there is nothing at {str(place)!r}; give {FORMS}"
-        no_file = f"(no {' or '.join(BUILD_FILES[:2])} in it)"
-        no_checkout = f"schedprof: {str(place)!r} is no source checkout {no_file}"
-        raise SettingsError(no_checkout if place.exists() else nothing)
-    return str(place)
-
-
-def _requirement(word: str) -> str:
-    if "://" not in word or "@" in word.partition("://")[0]:  # else a URL without a name
-        try:
-            Requirement(word)
-        except InvalidRequirement as error:
-            reason = str(error).partition("\n")[0]
-            raise SettingsError(
-                f"schedprof: {word!r} is no requirement ({reason}); give {FORMS}"
-            ) from None
-    return word
 
 
 def _facts(path: Path, label: str) -> dict[str, Any]:

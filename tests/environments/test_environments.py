@@ -157,6 +157,22 @@ def test_a_checkout_there_wins_over_a_package_here(tmp_path: Path) -> None:
     assert there("__import__('only_here').__file__") == str(site / "only_here.py")
 
 
+@pytest.mark.parametrize(
+    ("spec", "cause"),
+    [
+        ("distributed=2026.7.0", "no such comparison operator"),
+        ("distributed==2026.7.0 ???", "expected '-c', '-e', '-r' or the start of a requirement"),
+        (f"dask {Path(__file__).parent}", "does not appear to be a Python project"),
+    ],
+)
+def test_what_is_neither_a_requirement_nor_a_checkout_is_told_in_one_line(
+    tmp_path: Path, spec: str, cause: str
+) -> None:
+    with pytest.raises(ClusterError, match=f"cannot be installed: .*{cause}") as caught:
+        interpreter_for(spec, tmp_path / "cache", MAKING_S)
+    assert "\n" not in str(caught.value)
+
+
 def test_needs_that_contradict_each_other_are_told(tmp_path: Path) -> None:
     three = [wheel(tmp_path, "three", version).replace("@", " @ ") for version in "12"]
     named = [wheel(tmp_path, name, "1", need) for name, need in zip("ab", three, strict=True)]
