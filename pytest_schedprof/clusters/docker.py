@@ -122,13 +122,9 @@ class Compose:
         place = answer.stdout.decode().strip()
         return "" if place.endswith(":0") else place
 
-    def last_words(self, container: Container) -> str:
-        """Return the last lines of a container's log."""
-        return last_lines(_docker("logs", "--tail", "20", container.id, merged=True))
-
-    def log(self, container: Container) -> bytes:
+    def log(self, container: Container, lines: int) -> str:
         """Return the end of a container's log."""
-        return _docker("logs", "--tail", "10000", container.id, merged=True).encode()
+        return _docker("logs", "--tail", str(lines), container.id, merged=True)
 
     def down(self) -> None:
         """Stop and remove containers, networks and volumes."""
@@ -285,7 +281,6 @@ class DockerCluster(Cluster):
 
     @classmethod
     def start(cls, spec: ClusterSpec, *, timeout_s: float) -> DockerCluster:
-        """Start the containers and wait until all of them are healthy."""
         return cls(timeout_s=timeout_s, options=dict(spec.options))
 
     def _wait_until_ready(self, timeout_s: float) -> None:
@@ -329,7 +324,6 @@ class DockerCluster(Cluster):
         return f"{_engine_host() if host in ('0.0.0.0', '::', '[::]') else host}:{port}"
 
     def death(self, patience_s: float = 0) -> str | None:
-        """Return how the scheduler's container ended, or why it cannot be inspected."""
         try:
             wait_until(time.monotonic() + patience_s, lambda: not self._is_running())
             return None if self._is_running() else "; ".join(map(self._end_of, self._schedulers()))
@@ -350,26 +344,24 @@ class DockerCluster(Cluster):
     def _end_of(self, container: Container) -> str:
         memory = ", out of memory" if container.is_out_of_memory else ""
         how = f"exited with {container.exit_code}{memory}"
-        last = self._compose.last_words(container)
+        last = last_lines(self._compose.log(container, 20))
         return f"container {container.service!r} {how}; its log ends: {last}"
 
     def _state_of(self, container: Container) -> str:
-        last = self._compose.last_words(container)
+        last = last_lines(self._compose.log(container, 20))
         return f"container {container.service!r} is {container.health}; its log ends: {last}"
 
     def log(self) -> bytes:
-        """Return the end of the log of the scheduler's container."""
         try:
-            return b"".join(map(self._compose.log, self._schedulers()))
+            logs = (self._compose.log(scheduler, 10_000) for scheduler in self._schedulers())
+            return "".join(logs).encode()
         except ClusterError:
             return b""  # the container was removed
 
     def is_whole(self) -> bool:
-        """Return whether the scheduler runs and no other container has failed."""
         return not self.death() and not any(map(_has_failed, self._compose.containers()))
 
     def close(self) -> None:
-        """Remove the project."""
         self._compose.down()
 
 
