@@ -64,14 +64,8 @@ class Schedulers(OwnProcess):
             self._begun_at[scheduler] = scheduler.transition_counter
         clients = [client for client in list(Client._instances) if not isinstance(client, Line)]
         self.has_client = any(client.status == "running" for client in clients)
-        before_close, before_clear = Scheduler.close, Scheduler._clear_task_state
-        before_start: Any = Client._start
+        before_clear = Scheduler._clear_task_state
         counting = self
-
-        @functools.wraps(before_close)
-        async def close(scheduler: Scheduler, *args: Any, **keywords: Any) -> Any:
-            counting._count_out(scheduler)
-            return await before_close(scheduler, *args, **keywords)
 
         @functools.wraps(before_clear)
         def clear(scheduler: Scheduler) -> Any:
@@ -79,18 +73,14 @@ class Schedulers(OwnProcess):
                 counting._left.update(finished(scheduler))
             return before_clear(scheduler)
 
-        @functools.wraps(before_start)
-        def start(client: Client, *args: Any, **keywords: Any) -> Any:
-            counting.has_client = counting.has_client or not isinstance(client, Line)
-            return before_start(client, *args, **keywords)
-
-        for patched, function in ((Scheduler, close), (Scheduler, clear), (Client, start)):
-            self._patch(patched, function)
+        replace(Scheduler, before_clear.__name__, clear, self._undo)
+        _patch(Scheduler, "close", self._undo, before=self._count_out)
+        _patch(Client, "_start", self._undo, before=self._note_client)
         self._local.register()
         self._undo.callback(self._local.unregister)
 
-    def _patch(self, owner: Any, function: Any) -> None:
-        replace(owner, function.__wrapped__.__name__, function, self._undo)
+    def _note_client(self, client: Client) -> None:
+        self.has_client |= not isinstance(client, Line)
 
     def unwatch(self) -> None:
         """Undo `watch`."""

@@ -39,9 +39,8 @@ def is_known(kind: str | None, name: str) -> bool:
 
 
 def _known(kind: str | None) -> tuple[str, ...]:
-    if kind is None:
-        return tuple(dict.fromkeys(name for known in KINDS for name in option_names(known)))
-    return option_names(kind)
+    kinds = KINDS if kind is None else (kind,)
+    return tuple(dict.fromkeys(name for known in kinds for name in option_names(known)))
 
 
 def check_cluster_options(kind: str | None, options: Mapping[str, str]) -> None:

@@ -299,5 +299,6 @@ def test_this_interpreter_says_what_it_is(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("kind", ["docker", "tcp://127.0.0.1:8786"])
 def test_clusters_that_are_not_our_own_have_an_interpreter_of_their_own(kind: str) -> None:
-    with pytest.raises(SettingsError, match="has an interpreter of its own"):
+    words = "has an interpreter of its own; .* can run cluster 'local' or 'simulated'"
+    with pytest.raises(SettingsError, match=words):
         start(ClusterSpec(kind, interpreter="/usr/bin/python3"), timeout_s=1)

@@ -31,8 +31,6 @@ TIMEOUT_S = 120
     [
         ("github-actions", ROOT / "action.yml"),
         ("gitlab-ci", TEMPLATES / "gitlab.yml"),
-        ("github-workflows", TEMPLATES / "nightly.yml"),
-        *[("github-workflows", file) for file in (ROOT / ".github" / "workflows").glob("*.yml")],
     ],
     ids=lambda part: part if isinstance(part, str) else part.name,
 )
