@@ -294,14 +294,8 @@ def _measure_release(arguments: argparse.Namespace, release: str, place: Path) -
     options += [f"--schedprof-option={backend}.detail=true", *arguments.command, *OURS]
     try:
         python = interpreter_for(f"{arguments.package}=={release}", default_cache(), MAKING_S).path
-        command = [
-            str(python),
-            "-c",
-            PYTEST,
-            arguments.baseline,
-            *options,
-            f"--schedprof-dir={place}",
-        ]
+        options += [f"--schedprof-dir={place}"]
+        command = [str(python), "-c", PYTEST, arguments.baseline, *options]
         deadline = time.monotonic() + SESSION_S
         seed = {"PYTHONHASHSEED": "0"}  # graphs have the same order in every session
         status, output = run(command, deadline=deadline, cwd=Path.cwd(), more=seed)
