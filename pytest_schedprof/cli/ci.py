@@ -84,12 +84,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("step", choices=list(STEPS), help="fetch a baseline, mark lines, comment")
     for name, default, metavar, purpose in (
         ("--name", "schedprof", "NAME", "tells apart several jobs for one pull request"),
-        (
-            "--url",
-            "",
-            "URL",
-            "where the baseline is, such as s3://bucket/main; else in an artifact",
-        ),
+        ("--url", "", "URL", "of the baseline, such as s3://bucket/main, if in no artifact"),
         ("--link", "", "URL", "of pages and profiles, for the comment"),
     ):
         parser.add_argument(name, default=default, metavar=metavar, help=purpose)

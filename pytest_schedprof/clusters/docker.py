@@ -80,7 +80,14 @@ class Compose:
             cwd=self._directory,
             start_new_session=True,  # a Ctrl-C is for the session, which closes this
         )
-        status, said = self._answer()
+        assert self._guard.stdout is not None
+        if not select.select([self._guard.stdout], [], [], BUILDING_S)[0]:
+            raise ClusterError(
+                f"schedprof: {self._command[0]} up was not done within {BUILDING_S:g} s; "
+                "build the images beforehand"
+            )
+        line = self._guard.stdout.readline()
+        status, said = json.loads(line) if line else (1, "it ended without a word")
         if status:
             raise ClusterError(f"schedprof: {self._command[0]} up failed: {last_lines(said)}")
 
@@ -97,18 +104,6 @@ class Compose:
         with os.fdopen(descriptor, "w") as file:
             json.dump({"services": services}, file)
         self._command += ["--file", path]
-
-    def _answer(self) -> tuple[int, str]:
-        assert self._guard is not None
-        assert self._guard.stdout is not None
-        if not select.select([self._guard.stdout], [], [], BUILDING_S)[0]:
-            raise ClusterError(
-                f"schedprof: {self._command[0]} up was not done within {BUILDING_S:g} s; "
-                "build the images beforehand"
-            )
-        line = self._guard.stdout.readline()
-        status, said = json.loads(line) if line else (1, "it ended without a word")
-        return status, said
 
     def containers(self) -> list[Container]:
         """Return all containers of the project, also those that ended."""
