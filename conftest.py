@@ -17,7 +17,7 @@ import pytest
 import traced
 from support import LibraryKeeper, Project, wait_for
 
-from pytest_schedprof.clusters.forking import SERVERS
+from pytest_schedprof.clusters.fork_server import SERVERS
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
 

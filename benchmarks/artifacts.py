@@ -65,11 +65,11 @@ def main() -> None:
     """Print the table, and the files of the session with everything compressed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=2000)
-    given = parser.parse_args()
+    options = parser.parse_args()
     first = 0
     for name, arguments in ROWS.items():
         before = cpu_seconds()
-        files = left(arguments, given.tasks)
+        files = left(arguments, options.tasks)
         total = sum(files.values())
         first = first or total
         seconds = cpu_seconds() - before

@@ -197,13 +197,13 @@ def main() -> None:
     parser.add_argument("--tasks", type=int)
     parser.add_argument("--arm", action="append", choices=list(ARMS))
     parser.add_argument("--rate", type=float, default=250)
-    given = parser.parse_args()
-    if given.what == "cost":
-        cost(given.arm or list(ARMS), given.repeats, given.tasks or 1000)
-    elif given.what == "scatter":
-        compare_scatter(given.windows, given.tasks or 3000, given.rate)
+    arguments = parser.parse_args()
+    if arguments.what == "cost":
+        cost(arguments.arm or list(ARMS), arguments.repeats, arguments.tasks or 1000)
+    elif arguments.what == "scatter":
+        compare_scatter(arguments.windows, arguments.tasks or 3000, arguments.rate)
     else:
-        exact(given.runs, given.tasks or 1000)
+        exact(arguments.runs, arguments.tasks or 1000)
 
 
 if __name__ == "__main__":

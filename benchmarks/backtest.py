@@ -380,30 +380,38 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--option", action="append", default=[], help="option of pytest")
     parser.add_argument("--keep", type=Path, help="directory for results and environments")
     parser.add_argument("--output", type=Path, help="file for the table")
-    given = parser.parse_args(arguments)
-    for corpus in given.corpus:
-        if not corpus.is_dir() and not given.null:
+    command_line = parser.parse_args(arguments)
+    for corpus in command_line.corpus:
+        if not corpus.is_dir() and not command_line.null:
             parser.error(f"there is no directory {corpus}; give --corpus DIR")
-    bounds = Bounds(given.tasks, given.most, tuple(given.option))
+    bounds = Bounds(command_line.tasks, command_line.most, tuple(command_line.option))
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="backtest-") as temporary:
-        trials = Trials((given.keep or Path(temporary)).absolute(), bounds, given.seeds)
-        for row in tried(trials, given):
+        trials = Trials(
+            (command_line.keep or Path(temporary)).absolute(), bounds, command_line.seeds
+        )
+        for row in tried(trials, command_line):
             rows.append(row)
             print(" | ".join(row.cells()), flush=True)
-            if given.output:  # after each one, because all of them take long
-                given.output.write_text(table(rows))
+            if command_line.output:  # after each one, because all of them take long
+                command_line.output.write_text(table(rows))
     print(f"\n{table(rows)}")
     sys.exit(any(row.broken or row.refused for row in rows))
 
 
-def tried(trials: Trials, given: argparse.Namespace) -> Iterator[Row]:
+def tried(trials: Trials, command_line: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for each release whose null arms are asked for, or else for each patch."""
-    for release in given.null or ():
+    for release in command_line.null or ():
         yield from trials.null(release)
-    if not given.null:
-        for patch in read_corpus([each.absolute() for each in given.corpus], given.release):
-            if not given.only or patch.path.stem in given.only or patch.number in given.only:
+    if not command_line.null:
+        for patch in read_corpus(
+            [each.absolute() for each in command_line.corpus], command_line.release
+        ):
+            if (
+                not command_line.only
+                or patch.path.stem in command_line.only
+                or patch.number in command_line.only
+            ):
                 yield trials.of(patch)
 
 

@@ -232,9 +232,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Change points: ours beside others' rules.")
     parser.add_argument("--series", type=int, default=100, help="of each kind (default: 100)")
     parser.add_argument("--parts", action="store_true", help="ours without each of its parts")
-    given = parser.parse_args()
-    sets = {kind: histories(kind, given.series, SEED) for kind in KINDS}
-    if given.parts:
+    arguments = parser.parse_args()
+    sets = {kind: histories(kind, arguments.series, SEED) for kind in KINDS}
+    if arguments.parts:
         report_parts(sets)
         return
     rules = {name: rule for name, rule in RULES.items() if is_there(name)}

@@ -126,9 +126,9 @@ def main() -> None:
     parser.add_argument("--backend", default="pyspy", choices=("cputime", "pyspy"))
     parser.add_argument("--rate", type=int, default=100)
     parser.add_argument("--noise", action="store_true")
-    given = parser.parse_args()
-    with neighbours(2 if given.noise else 0):
-        profiles = record(given.backend, given.windows, given.tasks, given.rate)
+    arguments = parser.parse_args()
+    with neighbours(2 if arguments.noise else 0):
+        profiles = record(arguments.backend, arguments.windows, arguments.tasks, arguments.rate)
     report(profiles)
 
 

@@ -48,14 +48,20 @@ def in_this_release(name: str, recording: str, size: int, workers: int, path: st
 class Release:
     """An interpreter that has a release of distributed."""
 
-    def __init__(self, release: str, given: argparse.Namespace) -> None:
-        self.name, self._given = release, given
-        found = interpreter_for(f"distributed=={release}", default_cache(), MAKING_S)
-        self._interpreter = str(found.path)
+    def __init__(self, release: str, arguments: argparse.Namespace) -> None:
+        self.name, self._arguments = release, arguments
+        interpreter = interpreter_for(f"distributed=={release}", default_cache(), MAKING_S)
+        self._interpreter = str(interpreter.path)
 
     def took(self, shape: str, path: Path, recording: Path | None = None) -> Figures:
         """Do the same in a process of that release."""
-        told = [shape, str(recording or ""), self._given.size, self._given.workers, str(path)]
+        told = [
+            shape,
+            str(recording or ""),
+            self._arguments.size,
+            self._arguments.workers,
+            str(path),
+        ]
         command = [self._interpreter, __file__, "--alone", json.dumps(told)]
         output = subprocess.check_output(command, text=True)
         return Figures(**json.loads(output.splitlines()[-1]))
@@ -98,13 +104,13 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=400)
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--alone", type=json.loads, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.alone:
-        print(json.dumps(asdict(in_this_release(*given.alone))))
+    arguments = parser.parse_args()
+    if arguments.alone:
+        print(json.dumps(asdict(in_this_release(*arguments.alone))))
         return 0
     print(f"{'workload':15} {'recorded':10} {'then':10} {'what':7} "
           f"{'transitions':>11} {'makespan':>9} {'bytes':>6}")  # fmt: skip
-    found = measured([Release(each, given) for each in given.releases], given.shapes)
+    found = measured([Release(each, arguments) for each in arguments.releases], arguments.shapes)
     names = ("transitions", "makespan", "bytes")
     for what, rows in found.items():
         for name, asked, column in zip(

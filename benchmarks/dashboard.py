@@ -44,12 +44,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--tasks", type=int, default=3000)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     costs: dict[str, list[float]] = defaultdict(list)
     with ExitStack() as stack:
         arms = schedulers(stack)
-        for arm in interleaved(list(arms), given.pairs + 1):
-            costs[arm].append(cpu_per_task(arms[arm], (), given.tasks))
+        for arm in interleaved(list(arms), arguments.pairs + 1):
+            costs[arm].append(cpu_per_task(arms[arm], (), arguments.tasks))
     for arm in (ON, VIEWED):
         pairs = zip(costs[arm][1:], costs[OFF][1:], strict=True)  # the first pair warms up
         ratios = [one / other for one, other in pairs]

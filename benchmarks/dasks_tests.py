@@ -230,13 +230,15 @@ def main() -> None:
     parser.add_argument("--backend", action="append", choices=BACKENDS)
     parser.add_argument("--file", action="append", choices=FILES.split())
     parser.add_argument("--archive", type=Path, help="the source package, if it is here already")
-    given = parser.parse_args()
-    backends = given.backend or [name for name in BACKENDS if name != "memray" or find_spec(name)]
+    arguments = parser.parse_args()
+    backends = arguments.backend or [
+        name for name in BACKENDS if name != "memray" or find_spec(name)
+    ]
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        unpack(given.archive or download(directory / "apt"), directory)
-        seconds = given.minutes * 60 / (1 + 2 * len(backends))
-        trial = Trial(directory, given.file or FILES.split(), given.tests, seconds)
+        unpack(arguments.archive or download(directory / "apt"), directory)
+        seconds = arguments.minutes * 60 / (1 + 2 * len(backends))
+        trial = Trial(directory, arguments.file or FILES.split(), arguments.tests, seconds)
         print(f"{len(trial.unmarked)} of {len(trial.all)} tests pass unmarked")
         if not trial.unmarked:
             sys.exit((directory / "log").read_text())

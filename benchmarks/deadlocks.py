@@ -109,20 +109,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--most", type=float, default=900.0, help="seconds of a search")
     parser.add_argument("--here", action="store_true", help="search this environment's distributed")
     parser.add_argument("--keep", type=Path, help="new directory for results and environments")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="deadlocks-") as temporary:
-        place = (given.keep or Path(temporary)).absolute()
-        if given.here:
-            print(search(Path(sys.executable), place, given.seeds, given.most))
+        place = (options.keep or Path(temporary)).absolute()
+        if options.here:
+            print(search(Path(sys.executable), place, options.seeds, options.most))
             return
-        if not given.corpus.is_dir():
-            parser.error(f"there is no directory {given.corpus}; give --corpus DIR")
+        if not options.corpus.is_dir():
+            parser.error(f"there is no directory {options.corpus}; give --corpus DIR")
         bugs = [
             each
-            for each in read_bugs(given.corpus.absolute())
-            if not given.only or each.path.stem in given.only
+            for each in read_bugs(options.corpus.absolute())
+            if not options.only or each.path.stem in options.only
         ]
-        found = [try_bug(each, place / each.path.stem, given.seeds, given.most) for each in bugs]
+        found = [
+            try_bug(each, place / each.path.stem, options.seeds, options.most) for each in bugs
+        ]
     print(f"{sum(found)} of {len(found)} bugs found")
     sys.exit(not all(found))
 

@@ -55,11 +55,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--tasks", type=int, default=3000)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     found: dict[str, list[float]] = defaultdict(list)
     with opened("simulated", WORKERS) as scheduler:
-        for arm in interleaved(list(ARMS), given.pairs + 1):
-            found[arm].append(cpu_per_task(scheduler, ARMS[arm], given.tasks))
+        for arm in interleaved(list(ARMS), arguments.pairs + 1):
+            found[arm].append(cpu_per_task(scheduler, ARMS[arm], arguments.tasks))
     with_, without = found["with"][1:], found["without"][1:]  # the first pair warms up
     ratios = [a / b for a, b in zip(with_, without, strict=True)]
     low, high = interval(ratios)

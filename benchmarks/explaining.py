@@ -283,15 +283,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--most", type=float, default=600.0, help="seconds of a session")
     parser.add_argument("--option", action="append", default=[], help="option of pytest")
     parser.add_argument("--keep", type=Path, help="directory for results and environments")
-    given = parser.parse_args(arguments)
-    bounds = Bounds(given.tasks, given.most, tuple(given.option))
-    plants = [plant for plant in PLANTS if _is_chosen(plant.name, given.only)]
-    patches = read_corpus([given.corpus.absolute()])
-    chosen = [patch for patch in patches if _is_chosen(patch.path.stem, given.only)]
+    options = parser.parse_args(arguments)
+    bounds = Bounds(options.tasks, options.most, tuple(options.option))
+    plants = [plant for plant in PLANTS if _is_chosen(plant.name, options.only)]
+    patches = read_corpus([options.corpus.absolute()])
+    chosen = [patch for patch in patches if _is_chosen(patch.path.stem, options.only)]
     rows: list[Row] = []
     print(f"{'change':44}{'tests':>8}{'failing':>8}{'first':>8}{'explain':>8}", flush=True)
     with tempfile.TemporaryDirectory(prefix="schedprof-explaining-") as temporary:
-        place = (given.keep or Path(temporary)).absolute()
+        place = (options.keep or Path(temporary)).absolute()
         good, again = (
             run_once(Path(sys.executable), place / name, bounds) for name in ("good", "again")
         )

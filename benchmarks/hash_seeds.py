@@ -149,14 +149,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sessions", type=int)
     parser.add_argument("--planted", action="store_true")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         os.chdir(directory)
         project = Project(Path(directory))
-        if given.planted:
-            planted(project, given.sessions or 3)
+        if arguments.planted:
+            planted(project, arguments.sessions or 3)
         else:
-            unchanged(project, given.sessions or 20)
+            unchanged(project, arguments.sessions or 20)
 
 
 if __name__ == "__main__":

@@ -112,12 +112,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--null", type=int, default=15)
     parser.add_argument("--planted", type=int, default=3)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="schedprof-instructions-") as directory:
         place = Path(directory)
         (place / "pytest.ini").write_text("[pytest]\naddopts = -p no:asyncio\n")
-        unchanged = [_told(run(place, n, 0)) for n in range(given.null)]
-        planted = [_told(run(place, given.null + n, NUMBERS)) for n in range(given.planted)]
+        unchanged = [_told(run(place, n, 0)) for n in range(arguments.null)]
+        planted = [_told(run(place, arguments.null + n, NUMBERS)) for n in range(arguments.planted)]
     report(unchanged, planted)
 
 

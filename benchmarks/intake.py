@@ -192,13 +192,13 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=4000)
     parser.add_argument("--sizes", default="500,2000")
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
-    if given.what == "cost":
-        cost(given.pairs, given.tasks)
-    elif given.what == "levels":
-        levels(given.pairs, given.tasks)
+    arguments = parser.parse_args()
+    if arguments.what == "cost":
+        cost(arguments.pairs, arguments.tasks)
+    elif arguments.what == "levels":
+        levels(arguments.pairs, arguments.tasks)
     else:
-        ledger([int(each) for each in given.sizes.split(",")], given.rounds)
+        ledger([int(each) for each in arguments.sizes.split(",")], arguments.rounds)
 
 
 if __name__ == "__main__":

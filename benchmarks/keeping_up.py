@@ -66,17 +66,17 @@ def main() -> None:
     parser.add_argument("--busy", type=int, default=2)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--rate", type=float, action="append")
-    given = parser.parse_args()
-    rates = given.rate or [250.0, 1000.0]
+    arguments = parser.parse_args()
+    rates = arguments.rate or [250.0, 1000.0]
     found: dict[float, list[tuple[bool, bool]]] = {each: [] for each in rates}
     with ExitStack() as opened:
-        opened.enter_context(busy_processes(given.busy))
+        opened.enter_context(busy_processes(arguments.busy))
         cluster = SimulatedCluster(WORKERS, timeout_s=60)
         opened.callback(cluster.close)
         control = opened.enter_context(Control(cluster.address, timeout_s=60))
         client = opened.enter_context(Client(cluster.address))
         work(client, 1)
-        for _ in range(given.turns):
+        for _ in range(arguments.turns):
             doctor = pyspy.PySpyBackend(rate_hz=100, options={}).kept_rate(control, timeout_s=30)
             print(f"doctor: {doctor:.0f} Hz, at a load of {os.getloadavg()[0]:.1f}")
             for rate in rates:
@@ -84,7 +84,7 @@ def main() -> None:
                 found[rate].append(told(control, client, rate))
     for rate, outcomes in found.items():
         print(
-            f"{rate:g} Hz beside {given.busy} busy processes: kept in "
+            f"{rate:g} Hz beside {arguments.busy} busy processes: kept in "
             f"{sum(not late for _, late in outcomes)} of {len(outcomes)} windows; told before in "
             f"{sum(early and late for early, late in outcomes)} of the others, and in "
             f"{sum(early and not late for early, late in outcomes)} of those that were kept"

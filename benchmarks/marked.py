@@ -181,10 +181,10 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=20)
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--backend", action="append", choices=BACKENDS)
-    given = parser.parse_args()
-    arms = ["unmarked", *(given.backend or BACKENDS)]
+    arguments = parser.parse_args()
+    arms = ["unmarked", *(arguments.backend or BACKENDS)]
     with tempfile.TemporaryDirectory() as name:
-        report(arms, *measure(arms, given.repeats, given.tasks, given.cpu, Path(name)))
+        report(arms, *measure(arms, arguments.repeats, arguments.tasks, arguments.cpu, Path(name)))
 
 
 if __name__ == "__main__":

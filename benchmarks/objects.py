@@ -80,18 +80,18 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--trials", type=int, default=10)
     parser.add_argument("--tasks", type=int, default=1000)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     names = ("cold", "objects", "blocks", "blocks_leaked", "false alarms", "held", "left")
     found: dict[str, list[float]] = {name: [] for name in names}
-    for _ in range(given.trials):
-        trial(given.tasks, found)
-    print(f"{given.trials} schedulers, {given.tasks} tasks, {ROUNDS} rounds on either side")
+    for _ in range(arguments.trials):
+        trial(arguments.tasks, found)
+    print(f"{arguments.trials} schedulers, {arguments.tasks} tasks, {ROUNDS} rounds on either side")
     print(f"objects per held task: {spread(found['objects'])}; cold {spread(found['cold'])}")
     print(f"blocks {spread(found['blocks'])}, left {spread(found['blocks_leaked'])}")
-    print(f"one more object: caught in {sum(found['held']):.0f} of {given.trials}, asked: all")
-    print(f"one leaked: caught in {sum(found['left']):.0f} of {given.trials}, asked: all")
+    print(f"one more object: caught in {sum(found['held']):.0f} of {arguments.trials}, asked: all")
+    print(f"one leaked: caught in {sum(found['left']):.0f} of {arguments.trials}, asked: all")
     print(f"unchanged code: {sum(found['false alarms']):.0f} false alarms, asked: none")
-    with_readings, without = seconds(given.tasks)
+    with_readings, without = seconds(arguments.tasks)
     print(f"a round takes {with_readings:.2f} s, without readings {without:.2f} s")
 
 

@@ -104,9 +104,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--tasks", type=int, default=4000)
     parser.add_argument("--rate", type=float, default=100)
-    given = parser.parse_args()
-    costs = measure(given.backend, given.pairs, given.tasks, given.rate)
-    report(costs, ASKED.get(given.backend, 1.03))
+    arguments = parser.parse_args()
+    costs = measure(arguments.backend, arguments.pairs, arguments.tasks, arguments.rate)
+    report(costs, ASKED.get(arguments.backend, 1.03))
 
 
 if __name__ == "__main__":

@@ -56,16 +56,19 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.read:
-        read(given.read)
+    arguments = parser.parse_args()
+    if arguments.read:
+        read(arguments.read)
         return
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "profile.json")
-        write_file(path, given.megabytes * 10**6)
+        write_file(path, arguments.megabytes * 10**6)
         print(f"{path.stat().st_size / 1e6:.1f} MB")
         report_reading(
-            [read_afresh(__file__, path) for _ in range(given.repeats)], STEPS, ASKED_S, ASKED_MB
+            [read_afresh(__file__, path) for _ in range(arguments.repeats)],
+            STEPS,
+            ASKED_S,
+            ASKED_MB,
         )
 
 

@@ -132,12 +132,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--only", choices=WORK, default=None)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     cluster = LocalCluster(n_workers=PROCESSES, threads_per_worker=THREADS, dashboard_address=":0")
     with cluster, Client(cluster) as client:
         client.wait_for_workers(PROCESSES)
-        for name in [given.only] if given.only else WORK:
-            path = given.directory / f"{name}.schedprof"
+        for name in [arguments.only] if arguments.only else WORK:
+            path = arguments.directory / f"{name}.schedprof"
             record(client, name, path)
             workload, size = read_workload(path.read_bytes()), path.stat().st_size
             print(f"{path}: {sum(1 for _ in workload.tasks())} tasks, {size} bytes")

@@ -135,11 +135,11 @@ def main() -> int:
     parser.add_argument("--pairs", type=int)
     parser.add_argument("--tasks", type=int)
     parser.add_argument("--instructions", action="store_true")
-    given = parser.parse_args()
-    if given.instructions:
-        instructions(given.pairs or 2, given.tasks or 1000)
+    arguments = parser.parse_args()
+    if arguments.instructions:
+        instructions(arguments.pairs or 2, arguments.tasks or 1000)
     else:
-        cpu_times(given.pairs or 12, given.tasks or 4000)
+        cpu_times(arguments.pairs or 12, arguments.tasks or 4000)
     return 0
 
 

@@ -72,7 +72,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--tasks", type=int, default=2500)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with ExitStack() as opened:
         path = Path(opened.enter_context(tempfile.TemporaryDirectory())) / "work.schedprof"
         clusters = [opened.enter_context(closing(SimulatedCluster(WORKERS, timeout_s=60)))
@@ -82,11 +82,11 @@ def main() -> int:
             for each in clusters
         )
         for side in (alone, recorded):
-            side.round(given.tasks)  # the first tasks of a scheduler bring modules and tables
+            side.round(arguments.tasks)  # the first tasks of a scheduler bring modules and tables
         with record_workload(recorded.client, path):
-            for number in range(given.rounds):
+            for number in range(arguments.rounds):
                 for side in (alone, recorded) if number % 2 else (recorded, alone):
-                    side.round(given.tasks)
+                    side.round(arguments.tasks)
             left = recorded.client.run_on_scheduler(known)
         found = sum(1 for _ in read_files(str(path)).tasks())
     report(alone, recorded, found, left)

@@ -409,19 +409,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--budget", type=float, default=60.0)
     parser.add_argument("--planted", action="store_true")
     parser.add_argument("--noise", action="store_true")
-    given = parser.parse_args(arguments)
-    with surroundings(given.noise):
-        if given.what == "counts":
-            counts(given.trials or 100)
-        elif given.what == "shares":
-            shares(given.backend or "cputime", given.trials or 200, given.rounds or 3)
-        elif given.what == "draws":
-            draws(given.backend or "cputime", given.trials or 200, given.rounds or 5, given.rate)
-        elif given.what == "power":
-            power(given.backend or "cputime", given.trials or 20, given.rounds or 5, given.rate)
+    options = parser.parse_args(arguments)
+    with surroundings(options.noise):
+        if options.what == "counts":
+            counts(options.trials or 100)
+        elif options.what == "shares":
+            shares(options.backend or "cputime", options.trials or 200, options.rounds or 3)
+        elif options.what == "draws":
+            draws(
+                options.backend or "cputime",
+                options.trials or 200,
+                options.rounds or 5,
+                options.rate,
+            )
+        elif options.what == "power":
+            power(
+                options.backend or "cputime",
+                options.trials or 20,
+                options.rounds or 5,
+                options.rate,
+            )
         else:
-            backends = given.backend or "counts,cputime"
-            turns(backends, given.trials or 50, given.budget, is_planted=given.planted)
+            backends = options.backend or "counts,cputime"
+            turns(backends, options.trials or 50, options.budget, is_planted=options.planted)
 
 
 if __name__ == "__main__":

@@ -182,16 +182,18 @@ def main() -> int:
     parser.add_argument("--shapes", nargs="+", default=list(WORK), choices=list(WORK))
     parser.add_argument("--size", type=int, default=400)
     parser.add_argument("--workers", type=int, default=8)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     found: dict[str, list[tuple[float, float, float]]] = {
         "again": [],
         "virtual": [],
         "simulated": [],
     }
     print(f"{'workload':16} {'cluster':10} {'transitions':>11} {'makespan':>9} {'bytes':>6}")
-    for name in given.shapes:
+    for name in arguments.shapes:
         with tempfile.TemporaryDirectory() as directory:
-            for kind, row in compared(WORK[name], given.size, given.workers, Path(directory)):
+            for kind, row in compared(
+                WORK[name], arguments.size, arguments.workers, Path(directory)
+            ):
                 found[kind].append(row)
                 print(f"{name:16} {kind:10} {row[0]:11.3f} {row[1]:9.3f} {row[2]:6.3f}", flush=True)
     for kind_name, rows in found.items():

@@ -100,11 +100,11 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--batch", type=int, default=500)
     parser.add_argument("--many", type=int)
-    given = parser.parse_args()
-    if given.many:
-        start_many(given.many)
+    arguments = parser.parse_args()
+    if arguments.many:
+        start_many(arguments.many)
     else:
-        compare(given.workers, given.tasks, given.repeats, given.batch)
+        compare(arguments.workers, arguments.tasks, arguments.repeats, arguments.batch)
 
 
 if __name__ == "__main__":

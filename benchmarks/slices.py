@@ -147,24 +147,24 @@ def parted(rounds: Sequence[Round]) -> list[Sequence[Round]]:
     return [rounds[first : first + TOGETHER] for first in range(0, last + 1, TOGETHER)]
 
 
-def measure(opened: ExitStack, given: argparse.Namespace) -> list[list[Round]]:
+def measure(opened: ExitStack, arguments: argparse.Namespace) -> list[list[Round]]:
     """Run the rounds in turns on two new clusters."""
     sides = [opened_side(opened) for _ in range(2)]
-    warm = [side.run(given.tasks) for side in [*sides, *sides]][-1]
-    planted = (0.0, given.planted * sum(slices(warm)) / given.tasks)
+    warm = [side.run(arguments.tasks) for side in [*sides, *sides]][-1]
+    planted = (0.0, arguments.planted * sum(slices(warm)) / arguments.tasks)
     found: list[list[Round]] = [[], []]
-    for number in range(given.rounds):
+    for number in range(arguments.rounds):
         for which in (0, 1) if number % 2 else (1, 0):
-            found[which].append(sides[which].run(given.tasks, planted[which]))
+            found[which].append(sides[which].run(arguments.tasks, planted[which]))
     return found
 
 
-def tell_pairs(given: argparse.Namespace) -> None:
+def tell_pairs(arguments: argparse.Namespace) -> None:
     """Compare pairs of clusters, each by the ratios of its rounds and by the least of slices."""
     means, errors, leasts = [], [], []
-    for _ in range(given.pairs):
+    for _ in range(arguments.pairs):
         with ExitStack() as opened:
-            here, there = measure(opened, given)
+            here, there = measure(opened, arguments)
         ratios = [sum(slices(two)) / sum(slices(one)) for one, two in zip(here, there, strict=True)]
         means.append(mean(ratios))
         errors.append(stdev(ratios) / len(ratios) ** 0.5)
@@ -172,9 +172,9 @@ def tell_pairs(given: argparse.Namespace) -> None:
         print(f"{means[-1]:.3f} +- {errors[-1]:.3f}, by the least of slices {leasts[-1]:.3f}")
     inside = mean(error**2 for error in errors) ** 0.5
     print(
-        f"{given.pairs} pairs of clusters, {given.rounds} rounds of {given.tasks} tasks: ratios "
-        f"scatter by {scatter(means)} between them, and their errors are {inside:.1%}; those of "
-        f"the least of slices scatter by {scatter(leasts)}"
+        f"{arguments.pairs} pairs of clusters, {arguments.rounds} rounds of {arguments.tasks} "
+        f"tasks: ratios scatter by {scatter(means)} between them, and their errors are "
+        f"{inside:.1%}; those of the least of slices scatter by {scatter(leasts)}"
     )
 
 
@@ -211,15 +211,15 @@ def main() -> None:
     parser.add_argument("--planted", type=float, default=0.0)
     parser.add_argument("--pairs", type=int, default=0)
     parser.add_argument("--pinned", action="store_true")
-    given = parser.parse_args()
-    if given.pinned:
+    arguments = parser.parse_args()
+    if arguments.pinned:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    if given.pairs:
-        given.rounds = TOGETHER
-        return tell_pairs(given)
+    if arguments.pairs:
+        arguments.rounds = TOGETHER
+        return tell_pairs(arguments)
     with ExitStack() as opened:
-        found = measure(opened, given)
-    print(f"{given.rounds} rounds of {given.tasks} tasks on either side")
+        found = measure(opened, arguments)
+    print(f"{arguments.rounds} rounds of {arguments.tasks} tasks on either side")
     tell(found)
 
 

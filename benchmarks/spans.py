@@ -24,13 +24,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--tasks", type=int, default=1000)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     make = BackendRegistry().make
     backends = {arm: make("counts", rate_hz=100, options=o) for arm, o in ARMS.items()}
     found: dict[str, list[float]] = defaultdict(list)
     with load() as (control, client):
-        for arm in interleaved(list(ARMS), given.pairs + WARM_UP_PAIRS):
-            found[arm].append(cpu_per_task(control, client, [backends[arm]], given.tasks))
+        for arm in interleaved(list(ARMS), arguments.pairs + WARM_UP_PAIRS):
+            found[arm].append(cpu_per_task(control, client, [backends[arm]], arguments.tasks))
     pairs = zip(found["apart"][WARM_UP_PAIRS:], found["together"][WARM_UP_PAIRS:], strict=True)
     ratios = [apart / together for apart, together in pairs]
     low, high = interval(ratios)

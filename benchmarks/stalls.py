@@ -51,15 +51,15 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=10)
     parser.add_argument("--tasks", type=int, default=500)
     parser.add_argument("--milliseconds", type=float, default=15)
-    given = parser.parse_args()
-    found: dict[float, list[tuple[float, float]]] = {0.0: [], given.milliseconds / 1e3: []}
+    arguments = parser.parse_args()
+    found: dict[float, list[tuple[float, float]]] = {0.0: [], arguments.milliseconds / 1e3: []}
     with ExitStack() as opened:
         bench = Bench(opened)
-        bench.measure("stalls", given.tasks)
+        bench.measure("stalls", arguments.tasks)
         opened.enter_context(neighbours(2))
-        for _ in range(given.windows):
+        for _ in range(arguments.windows):
             for seconds, values in found.items():
-                values.append(longest(bench, given.tasks, seconds))
+                values.append(longest(bench, arguments.tasks, seconds))
     for seconds, values in found.items():
         cpu, wall = zip(*values, strict=True)
         print(

@@ -48,8 +48,8 @@ def arms() -> dict[str, list[str]]:
 def environment(directory: Path) -> dict[str, str]:
     """Environment that keeps compiled code, as after any first run, but outside of source trees."""
     unwanted = ("PYTEST_", "PYTHONDONTWRITEBYTECODE")
-    given = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
-    return {**given, "PYTHONPYCACHEPREFIX": str(directory / "bytecode")}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
+    return {**environ, "PYTHONPYCACHEPREFIX": str(directory / "bytecode")}
 
 
 def run(arguments: list[str], directory: Path) -> Run:
@@ -71,9 +71,9 @@ def instructions(arguments: list[str], directory: Path) -> float:
     """Count the instructions of one run, in millions."""
     valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
     command = [*valgrind, sys.executable, "-m", "pytest", *arguments, *PYTEST]
-    given = {**environment(directory), "PYTHONHASHSEED": "0"}
+    environ = {**environment(directory), "PYTHONHASHSEED": "0"}
     output = subprocess.run(
-        command, cwd=directory, env=given, check=True, capture_output=True, text=True
+        command, cwd=directory, env=environ, check=True, capture_output=True, text=True
     ).stderr
     line = next(line for line in output.splitlines() if "Collected :" in line)
     return int(line.split()[-1]) / 1e6
@@ -141,14 +141,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--instructions", action="store_true")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         (directory / "pytest.ini").write_text("[pytest]\n")
         (directory / "test_one.py").write_text("def test_one():\n    pass\n")
-        if given.instructions:
+        if options.instructions:
             return report_instructions(directory)
-        added = report(measure(given.repeats, directory))
+        added = report(measure(options.repeats, directory))
         heavy = heavy_modules(directory)
     if heavy:
         sys.exit(f"the unused plugin imported {', '.join(heavy)}")

@@ -277,23 +277,24 @@ def main() -> None:
         "--planted", type=int, default=PLANTED, help="first slower night (default: 20); 0 for none"
     )
     parser.add_argument("--only-seeded", action="store_true", help="no nights")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     rows: dict[str, list[tuple[list[Case | None], list[int]]]] = {
-        kind: [seeded(kind, each) for each in histories(kind, given.series, SEED)] for kind in KINDS
+        kind: [seeded(kind, each) for each in histories(kind, arguments.series, SEED)]
+        for kind in KINDS
     }
     print(f"| false in 100; found, days | {' | '.join(RULES)} |")
     print(f"|---|{'---|' * len(RULES)}")
     report(rows, "all seeded")
-    if given.only_seeded:
+    if arguments.only_seeded:
         return
     with tempfile.TemporaryDirectory(prefix="nights-") as temporary:
-        place = given.nights or Path(temporary)
+        place = arguments.nights or Path(temporary)
         try:
-            collect(place, NIGHTS, given.planted)
+            collect(place, NIGHTS, arguments.planted)
         except SchedprofError as error:
             sys.exit(str(error))
         nights = {
-            f"{cluster} cluster, {test}": [of_nights(place, cluster, test, given.planted)]
+            f"{cluster} cluster, {test}": [of_nights(place, cluster, test, arguments.planted)]
             for cluster, tests in CLUSTERS.items()
             for test in tests
         }

@@ -109,16 +109,19 @@ def main() -> None:
     parser.add_argument("--entries", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.read:
-        read(given.read)
+    arguments = parser.parse_args()
+    if arguments.read:
+        read(arguments.read)
         return
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "viztracer.json")
-        write_file(path, given.entries)
-        print(f"{given.entries} entries, {path.stat().st_size / 1e6:.1f} MB")
+        write_file(path, arguments.entries)
+        print(f"{arguments.entries} entries, {path.stat().st_size / 1e6:.1f} MB")
         report_reading(
-            [read_afresh(__file__, path) for _ in range(given.repeats)], STEPS, ASKED_S, ASKED_MB
+            [read_afresh(__file__, path) for _ in range(arguments.repeats)],
+            STEPS,
+            ASKED_S,
+            ASKED_MB,
         )
 
 

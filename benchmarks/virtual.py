@@ -212,17 +212,21 @@ def main() -> None:
     parser.add_argument("--many", type=int)
     parser.add_argument("--growth", help="numbers of workers, such as 100,1000,10000")
     parser.add_argument("--work", choices=WORKS)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED", "random") == "random":
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, *sys.argv])
-    if given.many:
-        sys.exit(not many(given.many, given.tasks or 67_100, WORKS[given.work or "array"]))
-    if given.growth:
-        sizes = [int(each) for each in given.growth.split(",")]
-        return growth(sizes, given.tasks or 30_000, WORKS[given.work or "tree"])
-    work = WORKS[given.work or "tree"]
-    sys.exit(not side_by_side(given.workers, given.tasks or 11_000, given.repeats, work))
+    if arguments.many:
+        sys.exit(
+            not many(arguments.many, arguments.tasks or 67_100, WORKS[arguments.work or "array"])
+        )
+    if arguments.growth:
+        sizes = [int(each) for each in arguments.growth.split(",")]
+        return growth(sizes, arguments.tasks or 30_000, WORKS[arguments.work or "tree"])
+    work = WORKS[arguments.work or "tree"]
+    sys.exit(
+        not side_by_side(arguments.workers, arguments.tasks or 11_000, arguments.repeats, work)
+    )
 
 
 if __name__ == "__main__":

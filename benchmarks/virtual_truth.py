@@ -287,21 +287,21 @@ def main() -> None:
     parser.add_argument("--messages", action="store_true", help="compare messages and bytes")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", choices=WORKLOADS)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED", "random") == "random":
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, *sys.argv])
-    names = [given.only] if given.only else list(WORKLOADS)
-    if given.messages:
+    names = [arguments.only] if arguments.only else list(WORKLOADS)
+    if arguments.messages:
         departures, costs = zip(
-            *(compared_traffic(name, given.runs) for name in names), strict=True
+            *(compared_traffic(name, arguments.runs) for name in names), strict=True
         )
         print(closing_line("CPU time for making bytes", max(costs), WEIGHING))
         print(closing_line("largest departure of a median", max(departures), TRAFFIC_TOLERANCE))
         sys.exit(max(departures) > TRAFFIC_TOLERANCE or max(costs) > WEIGHING)
-    overhead = measured_overhead(given.runs)
+    overhead = measured_overhead(arguments.runs)
     print(f"a task takes {1e3 * overhead:.1f} ms besides its sleep")
-    worst = max(compared(name, given.runs, overhead) for name in names)
+    worst = max(compared(name, arguments.runs, overhead) for name in names)
     print(closing_line("largest departure of a median", worst, TOLERANCE))
     sys.exit(worst > TOLERANCE)
 

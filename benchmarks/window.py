@@ -93,13 +93,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--other", metavar="PYTHON")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with ExitStack() as stack:
         arms = {"schedprof": stack.enter_context(ours())}
-        if given.other:
-            arms["dask-pyspy"] = stack.enter_context(other(given.other))
+        if arguments.other:
+            arms["dask-pyspy"] = stack.enter_context(other(arguments.other))
         windows: dict[str, list[Window]] = {name: [] for name in arms}
-        for name in [*arms, *interleaved(list(arms), given.repeats)]:
+        for name in [*arms, *interleaved(list(arms), arguments.repeats)]:
             windows[name].append(arms[name]())
     report({name: values[1:] for name, values in windows.items()})
 

@@ -145,11 +145,6 @@ class ForgeError(SchedprofError):
         self.status = status
         """Of HTTP; 0 without an answer."""
 
-    @property
-    def is_refused(self) -> bool:
-        """Whether the token may not do it; what a token may not see is said to be missing."""
-        return self.status in (401, 403, 404)
-
 
 class LimitBrokenError(SchedprofError):
     """A limit does not hold, or under `strict` is inconclusive."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -34,9 +33,7 @@ class Artifact(NamedTuple):
     has_ids: bool = True
 
 
-class Asked(NamedTuple):
-    """A request that was made."""
-
+class ApiRequest(NamedTuple):
     method: str
     path: str
 
@@ -48,21 +45,22 @@ class ForgeServer:
     url: str = ""
     comments: list[str] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[ApiRequest] = field(default_factory=list)
     strangers: set[int] = field(default_factory=set)
     """Indexes of the comments that others wrote."""
     may_write: bool = True
     instead: bytes | None = None
     """What is answered in place of JSON."""
-    pause_s: float = 0.0
-    """Time before each byte of an answer."""
     faults: list[str] = field(default_factory=list)
 
     @property
     def writes(self) -> list[str]:
         """The methods of the requests that changed a comment."""
-        others = [each for each in self.asked if not each.path.startswith("/upload/")]
-        return [each.method for each in others if each.method != "GET"]
+        return [
+            request.method
+            for request in self.requests
+            if request.method != "GET" and not request.path.startswith("/upload/")
+        ]
 
     def environment(self, *, event: str) -> dict[str, str]:
         """Variables of a job in GitHub Actions."""
@@ -108,13 +106,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer a question."""
         url = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
-        self.forge.asked.append(Asked("GET", self.path))
+        self.forge.requests.append(ApiRequest("GET", self.path))
         names = [unquote(name) for name in url.path.strip("/").split("/")]
         match names:
             case ["store", number]:
                 self._store(int(number))
-            case ["repos", _, _]:
-                self._answer({"default_branch": "main"})
             case ["repos", _, _, "issues", _, "comments"]:
                 self._comments(int(query["per_page"]), int(query["page"]))
             case ["repos", _, _, "actions", "artifacts"]:
@@ -129,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer({"message": "Not Found"}, 404)
 
     def _comments(self, per_page: int, page: int) -> None:
-        found = [
+        comments = [
             {
                 "id": 100 + at,
                 "body": body,
@@ -137,11 +133,15 @@ class _Handler(BaseHTTPRequestHandler):
             }
             for at, body in enumerate(self.forge.comments)
         ]
-        self._answer(found[(page - 1) * per_page : page * per_page])
+        self._answer(comments[(page - 1) * per_page : page * per_page])
 
     def _artifacts(self, name: str) -> None:
-        found = [_entry(*each) for each in enumerate(self.forge.artifacts) if each[1].name == name]
-        self._answer({"total_count": len(found), "artifacts": found})
+        artifacts = [
+            _entry(number, artifact)
+            for number, artifact in enumerate(self.forge.artifacts)
+            if artifact.name == name
+        ]
+        self._answer({"total_count": len(artifacts), "artifacts": artifacts})
 
     def _redirect(self, number: int) -> None:
         if not self._is_known():
@@ -160,14 +160,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _job(self, branch: str, job: str) -> None:
         if not self._is_known():
             self.forge.faults.append("a question without the token")
-        mine = [each for each in self.forge.artifacts if (each.branch, each.name) == (branch, job)]
-        if not mine:
-            return self._answer({"message": "404 Not Found"}, 404)
-        self._send(mine[-1].content, 200, "application/zip")
+        for artifact in reversed(self.forge.artifacts):
+            if (artifact.branch, artifact.name) == (branch, job):
+                return self._send(artifact.content, 200, "application/zip")
+        self._answer({"message": "404 Not Found"}, 404)
 
     def do_POST(self) -> None:
         """Keep a comment, or an artifact that a job uploads."""
-        self.forge.asked.append(Asked("POST", self.path))
+        self.forge.requests.append(ApiRequest("POST", self.path))
         content = self.rfile.read(int(self.headers["Content-Length"]))
         if self.path.startswith("/upload/"):
             name, branch = self.path.removeprefix("/upload/").split("/")
@@ -179,12 +179,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PATCH(self) -> None:
         """Replace a comment."""
-        self.forge.asked.append(Asked(self.command, self.path))
+        self.forge.requests.append(ApiRequest(self.command, self.path))
         content = self.rfile.read(int(self.headers["Content-Length"]))
         if self._may_write():
-            self.forge.comments[int(self.path.rpartition("/")[2]) - 100] = json.loads(content)[
-                "body"
-            ]
+            number = int(self.path.rpartition("/")[2])
+            self.forge.comments[number - 100] = json.loads(content)["body"]
             self._answer({})
 
     def _is_known(self) -> bool:
@@ -197,18 +196,15 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _answer(self, content: Any, status: int = 200) -> None:
-        told = json.dumps(content).encode() if self.forge.instead is None else self.forge.instead
-        self._send(told, status, "application/json")
+        text = json.dumps(content).encode() if self.forge.instead is None else self.forge.instead
+        self._send(text, status, "application/json")
 
     def _send(self, content: bytes, status: int, kind: str) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        for start in range(0, len(content), 1 if self.forge.pause_s else 2**20):
-            time.sleep(self.forge.pause_s)
-            end = start + (1 if self.forge.pause_s else 2**20)
-            self.wfile.write(content[start:end])
+        self.wfile.write(content)
 
 
 def _entry(number: int, artifact: Artifact) -> dict[str, Any]:

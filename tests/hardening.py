@@ -37,7 +37,7 @@ def refuse_calls(numbers: dict[str, tuple[int, ...]], action: int) -> None:
         allow,
         refuse,
     ]
-    code = b"".join(struct.pack("HBBI", *each) for each in program)
+    code = b"".join(struct.pack("HBBI", *line) for line in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     filter_program = struct.pack("HxxxxxxP", len(program), ctypes.addressof(buffer))
     libc = ctypes.CDLL(None, use_errno=True)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,6 @@ from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.metric import METRICS, readable
 from pytest_schedprof.model.profile import compile_pattern
 from pytest_schedprof.report.comparisons import explanation_lines, report_lines
-from pytest_schedprof.report.markup import Line
 from pytest_schedprof.report.words import WHOLE_NAME
 from pytest_schedprof.store.baselines import load
 
@@ -94,29 +93,29 @@ def add_to(commands: Commands) -> None:
     add_directory(parser)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Run the command and print what changed, or search among releases."""
-    if given.releases is not None:
-        return run_releases(given)
-    if not given.command:
-        raise SettingsError(
-            "schedprof: nothing to run: give a pytest command after --, or --releases"
-        )
-
-    try:
-        load(given.baseline, given.dir)  # check it first: an error here must not skip every commit
-        with tempfile.TemporaryDirectory(prefix="schedprof-bisect-") as place:
-            return _judge(given, _measure(given.command, place), place)
-    except SettingsError as error:
-        complain(error)
-        return STOP
+    with tempfile.TemporaryDirectory(prefix="schedprof-bisect-") as place:
+        if arguments.releases is not None:
+            return run_releases(arguments, Path(place))
+        if not arguments.command:
+            raise SettingsError(
+                "schedprof: nothing to run: give a pytest command after --, or --releases"
+            )
+        try:
+            # Check it first: an error here must not skip every commit.
+            load(arguments.baseline, arguments.dir)
+            return _judge(arguments, _measure(arguments.command, place), place)
+        except SettingsError as error:
+            complain(error)
+            return STOP
 
 
 def _measure(command: list[str], place: str) -> int:
     """Run the command; return its exit status."""
     # Saving makes the session run the rounds that a comparison needs, as for the baseline.
-    given = os.environ.get("PYTEST_ADDOPTS", "")
-    options = f"{given} --schedprof-dir={place} --schedprof-save=measured".strip()
+    before = os.environ.get("PYTEST_ADDOPTS", "")
+    options = f"{before} --schedprof-dir={place} --schedprof-save=measured".strip()
     try:
         done = subprocess.run(command, env={**os.environ, "PYTEST_ADDOPTS": options}, check=False)
     except OSError as error:
@@ -127,12 +126,12 @@ def _measure(command: list[str], place: str) -> int:
     return done.returncode
 
 
-def _judge(given: argparse.Namespace, status: int, place: str) -> int:
+def _judge(arguments: argparse.Namespace, status: int, place: str) -> int:
     if status not in TESTS_RAN:
         say(f"schedprof: the command exited with {status} and gave no results: skip this commit")
         return SKIP
     try:
-        report = load_both(given.baseline, place, given.dir)
+        report = load_both(arguments.baseline, place, arguments.dir)
     except BaselineError as error:
         say(f"{error}: skip this commit")
         return SKIP
@@ -166,7 +165,6 @@ class Figure:
 
     def value(self, report: Report) -> float | None:
         """Return its value in results that are compared with the first release's; None if open."""
-
         for compared in report.comparisons:
             if (compared.test_id, compared.backend) != (self.test_id, self.backend):
                 continue
@@ -194,9 +192,9 @@ def figure_of(report: Report, metric: str = "", function: str = "") -> Figure | 
     """
     pattern = compile_pattern(function) if function else None
     figures = [
-        Figure(each.test_id, each.backend, change)
-        for each in report.comparisons
-        for change in each.of(Outcome.REGRESSED)
+        Figure(comparison.test_id, comparison.backend, change)
+        for comparison in report.comparisons
+        for change in comparison.of(Outcome.REGRESSED)
         if metric in ("", change.metric) and (not pattern or pattern.fullmatch(change.subject))
     ]
 
@@ -233,26 +231,22 @@ def first_bad(last: int, is_bad: Callable[[int], bool | None]) -> range:
     return range(good + 1, bad + 1)
 
 
-def run_releases(given: argparse.Namespace) -> int:
+def run_releases(arguments: argparse.Namespace, place: Path) -> int:
     """Search, and print which release it is and why; status 1 if nothing regressed."""
-    releases = releases_named(given.package, given.releases)
+    releases = releases_named(arguments.package, arguments.releases)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the session too
-    with tempfile.TemporaryDirectory(prefix="schedprof-bisect-") as place:
-        return _searched(given, releases, Path(place))
 
-
-def _searched(given: argparse.Namespace, releases: list[str], place: Path) -> int:
     def compared(number: int) -> Report:
-        _measure_release(given, releases[number], place / str(number))
-        return load_both(str(place / "0"), str(place / str(number)), given.dir)
+        _measure_release(arguments, releases[number], place / str(number))
+        return load_both(str(place / "0"), str(place / str(number)), arguments.dir)
 
     try:
-        _measure_release(given, releases[0], place / "0")
+        _measure_release(arguments, releases[0], place / "0")
         ends = compared(len(releases) - 1)
     except ClusterError as error:
         complain(f"{error}; this is an end of the range: choose another one")
         return 1
-    if not (figure := figure_of(ends, given.metric, given.function)):
+    if not (figure := figure_of(ends, arguments.metric, arguments.function)):
         complain(f"schedprof: nothing regressed between {releases[0]} and {releases[-1]}")
         return 1
     _tell(figure, releases[0], figure.change.before)
@@ -268,11 +262,14 @@ def _searched(given: argparse.Namespace, releases: list[str], place: Path) -> in
         return None if value is None else figure.is_bad(value)
 
     suspects = first_bad(len(releases) - 1, is_bad)
-    *skipped, bad = (f"{given.package} {releases[number]}" for number in suspects)
+    *skipped, bad = (f"{arguments.package} {releases[number]}" for number in suspects)
     say(f"the first bad release is {bad}" + (f", or one of {', '.join(skipped)}" * bool(skipped)))
     before, after = (str(place / str(number)) for number in (suspects[0] - 1, suspects[-1]))
-    for line in _explained(before, after, given.dir):
-        say(line.text)
+    pairs = pairs_of(before, after, arguments.dir)
+    every = [why for pair in pairs for why in explanations(pair)]
+    for why in gravest(every)[:1] or every[:1]:
+        for line in explanation_lines(why):
+            say(line.text)
     return 0
 
 
@@ -283,7 +280,7 @@ def _tell(figure: Figure, release: str, value: float | None) -> None:
     complain(f"schedprof: {release}: {amount} ({name})")
 
 
-def _measure_release(given: argparse.Namespace, release: str, place: Path) -> None:
+def _measure_release(arguments: argparse.Namespace, release: str, place: Path) -> None:
     """Run the test with a release, and leave the results in a directory.
 
     Raises:
@@ -294,10 +291,11 @@ def _measure_release(given: argparse.Namespace, release: str, place: Path) -> No
 
     backend, cluster = DEFAULT_BISECTED
     options = [f"--schedprof={backend}", f"--schedprof-cluster={cluster}"]
-    options += [f"--schedprof-option={backend}.detail=true", *given.command, *OURS]
+    options += [f"--schedprof-option={backend}.detail=true", *arguments.command, *OURS]
     try:
-        python = interpreter_for(f"{given.package}=={release}", default_cache(), MAKING_S).path
-        command = [str(python), "-c", PYTEST, given.baseline, *options, f"--schedprof-dir={place}"]
+        python = interpreter_for(f"{arguments.package}=={release}", default_cache(), MAKING_S).path
+        options += [f"--schedprof-dir={place}"]
+        command = [str(python), "-c", PYTEST, arguments.baseline, *options]
         deadline = time.monotonic() + SESSION_S
         seed = {"PYTHONHASHSEED": "0"}  # graphs have the same order in every session
         status, output = run(command, deadline=deadline, cwd=Path.cwd(), more=seed)
@@ -308,20 +306,12 @@ def _measure_release(given: argparse.Namespace, release: str, place: Path) -> No
     except subprocess.TimeoutExpired:
         raise ClusterError(f"schedprof: pytest did not end in {SESSION_S:g} s") from None
     versions = results[0].environment.versions if results[0].environment else {}
-    if versions.get(given.package, release) != release:
+    if versions.get(arguments.package, release) != release:
         raise SettingsError(
-            f"schedprof: the test imports {given.package} {versions[given.package]} and not "
-            f"{release}: move the test out of the checkout, or see which conftest.py or setting "
-            "puts it on the path"
+            f"schedprof: the test imports {arguments.package} {versions[arguments.package]} and "
+            f"not {release}: move the test out of the checkout, or see which conftest.py or "
+            "setting puts it on the path"
         )
-
-
-def _explained(before: str, after: str, directory: str) -> Iterator[Line]:
-    """Yield what changed between two releases: functions, callers and lines of sources."""
-    pairs = pairs_of(before, after, directory)
-    every = [each for pair in pairs for each in explanations(pair)]
-    for each in gravest(every)[:1] or every[:1]:
-        yield from explanation_lines(each)
 
 
 def releases_named(package: str, text: str) -> list[str]:

@@ -1,39 +1,73 @@
-"""`schedprof ci`: the steps of a job in GitHub Actions."""
+"""`schedprof ci`: the steps of a job in GitHub Actions, and all that knows GitHub."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import shlex
-import subprocess
-import sys
-from collections.abc import Iterator
+import re
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from http.client import HTTPException
+from io import BytesIO
 from pathlib import Path
+from typing import Any, TypeVar
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+from zipfile import BadZipFile, ZipFile
 
-from pytest_schedprof.cli.annotations import annotations_of, as_commands, remarks_of
 from pytest_schedprof.cli.commands import Commands, add_command, add_run, complain, say
-from pytest_schedprof.cli.github import NOTE, TOKENS, GitHub, baseline_name
 from pytest_schedprof.cli.sources import add_directory
-from pytest_schedprof.errors import ArtifactError, ForgeError, SettingsError
+from pytest_schedprof.clusters.paths import is_site
+from pytest_schedprof.errors import ArtifactError, ForgeError, SettingsError, printable
 from pytest_schedprof.judge.explanation import Pairs, why_regressed
+from pytest_schedprof.model.explanation import Explanation, SourceChange
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.result import Result
+from pytest_schedprof.report.changes import regressions, undecided
+from pytest_schedprof.report.tables import describe
+from pytest_schedprof.report.words import sentence, top_parts
 from pytest_schedprof.store.places import read_kept
 from pytest_schedprof.store.runs import find_run
 
 EXAMPLE = """\
 examples: schedprof ci baseline
-          schedprof ci test --backends counts --pytest 'tests/scheduler -x'
           schedprof ci annotate
           schedprof ci comment --link https://example.com/pages
 
-The job is known by GitHub's own variables. On the default branch a baseline is saved, elsewhere it
-is compared with; docs/ci.md shows whole jobs, also for GitLab and Jenkins.
+exit status: 0, 1 if GitHub or a file refuses, 2 for a mistake"""
 
-exit status: 0, of `test` pytest's own, 1 if GitHub or a file refuses, 2 for a mistake"""
+OWN_EVENTS = ("push", "schedule", "workflow_dispatch")
+"""Events whose runs have the code of the branch that GITHUB_REF names. Others, as `issue_comment`,
+`workflow_run` and `pull_request_target`, have that of the default branch in GITHUB_REF too, and may
+run a stranger's code."""
 
-NAME = "schedprof"
+AUTHOR = "github-actions[bot]"
+"""Who writes comments with a job's own token."""
 
-MOST_EXPLAINED = 10
-"""Tests of which is told in which lines they became slower."""
+REFUSED = (401, 403, 404)
+"""Statuses if a token may not do it; what a token may not see is said to be missing."""
+
+NOTE = (
+    "; the job needs `permissions: {contents: read, actions: read, pull-requests: write}`; pull "
+    "requests from forks may not write"
+)
+
+A_PAGE, ANSWER_S, MOST_UNPACKED = 100, 60.0, 2**30
+
+PART = re.compile(r"[^/\\:]+\.json|sources/[^/\\:]+\.jsonl")
+"""Matches the names of a baseline's files."""
+
+CORRUPT = (BadZipFile, EOFError, OSError, RuntimeError, ValueError, struct.error, zlib.error)
+
+MOST_EXPLAINED, MOST_FUNCTIONS = 10, 3
+"""Tests of which is told in which functions they became slower, and functions of each figure."""
+
+KINDS = {Verdict.FAIL: "error", Verdict.INCONCLUSIVE: "warning"}
+
+Answer = TypeVar("Answer")
 
 
 def add_to(commands: Commands) -> None:
@@ -43,154 +77,269 @@ def add_to(commands: Commands) -> None:
         "ci",
         run,
         purpose="the steps of a job in GitHub Actions",
-        description="Fetches the baseline of the default branch, runs the tests, marks the lines "
-        "that became slower, and comments on the pull request.",
+        description="Fetches the baseline of the default branch, marks the lines that became "
+        "slower, and comments on the pull request.",
         example=EXAMPLE,
     )
-    steps = parser.add_subparsers(required=True, metavar="STEP")
-
-    def add_step(name: str, purpose: str) -> argparse.ArgumentParser:
-        step = steps.add_parser(name, help=purpose, description=f"{purpose.capitalize()}.")
-        step.set_defaults(step=STEPS[name])
-        return step
-
-    def add_name(step: argparse.ArgumentParser) -> None:
-        purpose = "tells apart several jobs for one pull request (default: %(default)s)"
-        step.add_argument("--name", default=NAME, metavar="NAME", help=purpose)
-
-    baseline = add_step("baseline", "fetch the baseline of the default branch")
-    add_name(baseline)
-    add_directory(baseline)
-    test = add_step(
-        "test", "run pytest: save a baseline on the default branch, compare with it elsewhere"
-    )
-    test.add_argument(
-        "--backends", default="", metavar="NAMES", help="as --schedprof of pytest (default: none)"
-    )
-    test.add_argument(
-        "--pytest", default="", metavar="ARGUMENTS", help="more arguments for pytest, as one text"
-    )
-    test.add_argument(
-        "--baseline",
-        default="",
-        metavar="URL",
-        help="save and find the baseline there, such as s3://bucket/main, instead of an artifact",
-    )
-    add_directory(test)
-    annotate = add_step("annotate", "mark the lines that became slower")
-    add_directory(annotate)
-    add_run(annotate, "run_directory")
-    comment = add_step("comment", "comment on the pull request, or edit the comment")
-    add_name(comment)
-    comment.add_argument("--link", default="", metavar="URL", help="of pages and profiles")
-    add_run(comment, "run_directory")
+    parser.add_argument("step", choices=list(STEPS), help="fetch a baseline, mark lines, comment")
+    for name, default, metavar, purpose in (
+        ("--name", "schedprof", "NAME", "tells apart several jobs for one pull request"),
+        ("--url", "", "URL", "of the baseline, such as s3://bucket/main, if in no artifact"),
+        ("--link", "", "URL", "of pages and profiles, for the comment"),
+    ):
+        parser.add_argument(name, default=default, metavar=metavar, help=purpose)
+    add_directory(parser)
+    add_run(parser, "run_directory")
 
 
-def run(given: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Run the step."""
-    status: int = given.step(given, GitHub(os.environ))
-    return status
-
-
-def fetch(given: argparse.Namespace, github: GitHub) -> int:
-    """Fetch the baseline; without one the tests only run."""
-    if github.is_reference:
-        say("this is the default branch: its baseline is saved and compared with nothing")
-        return 0
-    place = _place(github, given.dir)
-    try:
-        count = github.fetch_baseline(given.name, place)
-    except ForgeError as error:
-        raise _with_note(error) from error
-    if count:
-        say(f"baseline of {github.default_branch}: {count} files in {place}")
-    else:
-        _notice(f"{github.default_branch} has no baseline yet: nothing is compared")
+    STEPS[arguments.step](arguments, GitHub(os.environ))
     return 0
 
 
-def test(given: argparse.Namespace, github: GitHub) -> int:
-    """Run pytest and return its status."""
-    place = _place(github, given.dir)
-    options = [f"--schedprof={given.backends}"] if given.backends else []
-    options += [f"--schedprof-dir={given.dir}", *_with_baseline(given, github, place)]
-    try:
-        options += shlex.split(given.pytest)
-    except ValueError as error:
-        raise SettingsError(f"schedprof: --pytest {given.pytest!r}: {error}") from error
-    command = [sys.executable, "-m", "pytest", *options]
-    say(shlex.join(command))
-    environ = {name: value for name, value in os.environ.items() if name not in TOKENS}
-    status = subprocess.run(command, env=environ, check=False).returncode
-    output = os.environ.get("GITHUB_OUTPUT")
-    if output and github.is_reference and place.is_dir():
-        with open(output, "a", encoding="utf-8") as file:
-            file.write(f"baseline={place}\n")
-    return status
-
-
-def _with_baseline(given: argparse.Namespace, github: GitHub, place: Path) -> Iterator[str]:
+def baseline(arguments: argparse.Namespace, github: GitHub) -> None:
+    """Fetch the baseline, and write the option for pytest into the outputs of the step."""
+    # A name that is neither a path nor a file.
+    name = re.sub(r"[^\w.-]+", "-", github.default_branch).strip("-.") or "default"
+    place = Path(arguments.dir, "baselines", f"{name}-" if name.endswith(".json") else name)
+    option, saved = "", ""
     if github.is_reference:
-        yield f"--schedprof-save={given.baseline or place.name}"
-    elif given.baseline or place.is_dir():
-        yield f"--schedprof-compare={given.baseline or place.name}"
+        option = f"--schedprof-save={arguments.url or place.name}"
+        saved = "" if arguments.url else str(place)
+    elif arguments.url or github.fetch_baseline(arguments.name, place):
+        option = f"--schedprof-compare={arguments.url or place.name}"
+    else:
+        say(workflow_command("notice", f"{github.default_branch} has no baseline yet"))
+    say(f"option for pytest: {option or 'none'}")
+    if path := os.environ.get("GITHUB_OUTPUT"):
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(f"option={option}\nsaved={saved}\n")
 
 
-def annotate(given: argparse.Namespace, github: GitHub) -> int:
+def annotate(arguments: argparse.Namespace, github: GitHub) -> None:
     """Print the annotations of a run; none if none was made, which the tests have told."""
     try:
-        kept = find_run(Path(given.run_directory))
+        kept = find_run(Path(arguments.run_directory))
     except ArtifactError as error:
-        complain(error)
-        return 0
+        return complain(error)
     tests = kept.tests()
     regressed = [test for test in tests if test.result.has_regressed][:MOST_EXPLAINED]
-    why = why_regressed(regressed, Pairs(kept.path, given.dir))
-    remarks = remarks_of([test.result for test in tests], why)
-    for line in as_commands(list(annotations_of(remarks, github.checkout, Path.cwd()))):
-        say(line)
-    return 0
+    why = why_regressed(regressed, Pairs(kept.path, arguments.dir))
+    for test in tests:
+        for line in annotations_of(test.result, why, github.checkout, Path.cwd()):
+            say(line)
 
 
-def comment(given: argparse.Namespace, github: GitHub) -> int:
+def comment(arguments: argparse.Namespace, github: GitHub) -> None:
     """Write the comment; a token that may not write is told, and fails nothing."""
     if github.request is None:
-        say("the job is for no pull request: nothing to comment on")
-        return 0
+        return say("the job is for no pull request: nothing to comment on")
     try:
-        done = github.put_comment(given.name, _summary(given.run_directory), given.link)
-    except ForgeError as error:
-        if not error.is_refused:
-            raise
-        _notice(str(_with_note(error)))
-        return 0
-    say(f"{done} on pull request {github.request}")
-    return 0
-
-
-STEPS = {"baseline": fetch, "test": test, "annotate": annotate, "comment": comment}
-
-
-def _summary(directory: str) -> str:
-    """Return the summary of a run; empty if none was made."""
-    try:
-        return read_kept(find_run(Path(directory)).path / "summary.md").decode("utf-8", "replace")
+        path = find_run(Path(arguments.run_directory)).path / "summary.md"
+        summary = read_kept(path).decode("utf-8", "replace")
     except ArtifactError as error:
         complain(error)
-        return ""
+        summary = "## Scheduler performance: no profiled test ran\n"
+    try:
+        done = github.comment(arguments.name, summary, arguments.link)
+    except ForgeError as error:
+        if error.status not in REFUSED:
+            raise
+        return say(workflow_command("notice", str(error)))
+    say(f"{done} on pull request {github.request}")
 
 
-def _place(github: GitHub, directory: str) -> Path:
-    """Return the directory of the default branch's baseline."""
-    return Path(directory) / "baselines" / baseline_name(github.default_branch)
+STEPS = {"baseline": baseline, "annotate": annotate, "comment": comment}
 
 
-def _with_note(error: ForgeError) -> ForgeError:
-    return ForgeError(f"{error}; {NOTE}", error.status) if error.is_refused else error
+class GitHub:
+    """The job that this process runs in, and the API of its GitHub."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        if not environ.get("GITHUB_ACTIONS"):
+            raise SettingsError(
+                "schedprof: `schedprof ci` works in jobs of GitHub Actions: $GITHUB_ACTIONS is not "
+                "set; docs/ci.md has templates for GitLab and Jenkins"
+            )
+        self._url = environ.get("GITHUB_API_URL", "https://api.github.com")
+        self._token = environ.get("GITHUB_TOKEN", "")
+        self._repository = f"repos/{environ['GITHUB_REPOSITORY']}"
+        self.checkout = Path(environ.get("GITHUB_WORKSPACE", "."))
+        event = json.loads(Path(environ["GITHUB_EVENT_PATH"]).read_bytes())
+        request = event.get("pull_request") or {}
+        self.request: int | None = request.get("number")
+        self._commit = request.get("head", {}).get("sha") or environ.get("GITHUB_SHA", "")
+        ref = environ.get("GITHUB_REF", "")
+        # Only a schedule does not tell the repository, and it is always of the default branch.
+        repository = event.get("repository") or {"default_branch": ref.removeprefix("refs/heads/")}
+        self.default_branch: str = repository["default_branch"]
+        is_own = environ.get("GITHUB_EVENT_NAME") in OWN_EVENTS and self.request is None
+        self.is_reference = is_own and ref == f"refs/heads/{self.default_branch}"
+        """Whether later jobs are compared with this one: it is for the default branch itself."""
+
+    def fetch_baseline(self, name: str, place: Path) -> bool:
+        """Put the newest baseline of the default branch's own runs into a directory, if any."""
+
+        def artifacts_and_runs(answer: Any) -> list[tuple[int, int]]:
+            artifacts = sorted(answer["artifacts"], key=lambda one: one["created_at"], reverse=True)
+            return [
+                (artifact["id"], run["id"])
+                for artifact in artifacts
+                if not artifact["expired"]
+                and (run := artifact["workflow_run"])
+                and run["head_branch"] == self.default_branch
+                and run["head_repository_id"] == run["repository_id"] is not None
+            ]
+
+        actions = f"{self._repository}/actions"
+        query = f"{actions}/artifacts?name={quote(name)}-baseline&per_page={A_PAGE}"
+        for artifact, run in self._ask(query, artifacts_and_runs):
+            if self._ask(f"{actions}/runs/{run}", lambda answer: answer["event"]) in OWN_EVENTS:
+                content = self._send("GET", f"{actions}/artifacts/{artifact}/zip")
+                _unpack(content, place)
+                return True
+        return False
+
+    def comment(self, name: str, summary: str, link: str) -> str:
+        """Write the comment of this name, or edit an earlier job's; return what was done."""
+        mark = f"<!-- pytest-schedprof: {name} -->"
+        foot = [f"Commit {self._commit}"] if self._commit else []
+        foot += [f"[pages and profiles]({link})"] if link else []
+        body = {"body": "\n".join([mark, summary, ", ".join(foot)])}
+
+        def count_and_ours(comments: Any) -> tuple[int, list[int]]:
+            return len(comments), [
+                comment["id"]
+                for comment in comments[:]  # nothing but a list
+                if comment["body"] and comment["body"].startswith(mark)
+                if comment["user"] and comment["user"]["login"] == AUTHOR
+            ]
+
+        issues, count, page = f"{self._repository}/issues", A_PAGE, 0
+        while count == A_PAGE:
+            page += 1
+            query = f"{issues}/{self.request}/comments?per_page={A_PAGE}&page={page}"
+            count, numbers = self._ask(query, count_and_ours)
+            if numbers:
+                self._send("PATCH", f"{issues}/comments/{numbers[0]}", body)
+                return "edited the comment"
+        self._send("POST", f"{issues}/{self.request}/comments", body)
+        return "commented"
+
+    def _ask(self, path: str, read: Callable[[Any], Answer]) -> Answer:
+        """Return what a function reads in an answer."""
+        content = self._send("GET", path)
+        try:
+            return read(json.loads(content))
+        except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            text = f"schedprof: GET {self._url}/{path}: no answer of GitHub's API: {error!r}"
+            raise ForgeError(text) from None
+
+    def _send(self, method: str, path: str, body: object = None) -> bytes:
+        url = f"{self._url}/{path}"
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+        request = Request(url, data, headers, method=method)
+        if self._token:  # a redirect to a store of files does not take it along
+            request.add_unredirected_header("Authorization", f"Bearer {self._token}")
+        try:
+            with urlopen(request, timeout=ANSWER_S) as answer:
+                content: bytes = answer.read()
+        except HTTPError as error:
+            with error:
+                words = error.read(200).decode("utf-8", "replace")
+            text = f"{error.code} {error.reason}: {words}{NOTE if error.code in REFUSED else ''}"
+            raise ForgeError(f"schedprof: {method} {url}: {text}", error.code) from None
+        except (OSError, HTTPException, ValueError) as error:
+            raise ForgeError(f"schedprof: {method} {url}: {error}") from None
+        return content
 
 
-def _notice(text: str) -> None:
-    """Say something that the page of the job shows too."""
-    from pytest_schedprof.cli.annotations import command
+def _unpack(content: bytes, place: Path) -> None:
+    """Write the files of a baseline below a directory."""
+    for directory in (place, place / "sources"):  # a link in the checkout must not lead elsewhere
+        if not place.is_absolute() and not directory.resolve().is_relative_to(Path.cwd()):
+            raise ForgeError(f"schedprof: {str(directory)!r} leads out of the checkout")
+    try:
+        with ZipFile(BytesIO(content)) as archive:
+            files = [entry for entry in archive.infolist() if PART.fullmatch(entry.filename)]
+            size = sum(entry.file_size for entry in files)
+            if size > MOST_UNPACKED:
+                raise ForgeError(f"schedprof: the baseline has {size} bytes, too many")
+            archive.extractall(place, files)
+    except CORRUPT as error:
+        raise ForgeError(f"schedprof: the baseline cannot be unpacked: {error}") from None
 
-    say(command("notice", text))
+
+def annotations_of(
+    result: Result, explained: Iterable[Explanation], root: Path, working: Path
+) -> Iterator[str]:
+    """Yield workflow commands for lines below `root`, of a test that ran in `working`."""
+    for verdict, text, source in _remarks(result, explained):
+        file, first, last = _place(result.test_id, source, root, working)
+        place = {"file": file, "line": first, "endLine": last}
+        title = f"Scheduler performance, {result.test_id}"
+        yield workflow_command(KINDS[verdict], text, **place, title=title)
+
+
+def _remarks(
+    result: Result, explained: Iterable[Explanation]
+) -> Iterator[tuple[Verdict, str, SourceChange | None]]:
+    """Yield what got worse in a test, or may have, and the lines that explain it if known."""
+    for comparison in (comparison for comparison in result.comparisons if comparison.is_binding):
+        if comparison.verdict is Verdict.FAIL:
+            rises = [
+                (why, part)
+                for why in explained
+                if (why.test_id, why.backend) == (result.test_id, comparison.backend)
+                for part in top_parts(why, MOST_FUNCTIONS)
+                if part.amount > 0
+            ]
+            for why, part in rises:
+                text = f"{why.metric} per task: {sentence(why, part).replace('`', '')}"
+                yield Verdict.FAIL, text, part.source
+            if not rises:
+                yield Verdict.FAIL, f"regressed: {regressions(comparison)}", None
+        elif comparison.reasons:  # not for single figures, of which there are some in each run
+            yield Verdict.INCONCLUSIVE, f"undecided: {undecided(comparison)}", None
+    for limit in result.limits:
+        if limit.verdict is not Verdict.PASS:
+            yield limit.verdict, describe(limit), None
+    yield from ((Verdict.INCONCLUSIVE, text, None) for text in result.troubles)
+
+
+def _place(
+    test_id: str, source: SourceChange | None, root: Path, working: Path
+) -> tuple[str, int, int]:
+    """Return a file below the checkout and lines: those that explain it, or else the test."""
+    if source and source.places and (own := _own(Path(source.file), root)):
+        return own, source.places[0].first, source.places[0].last
+    named, *names = test_id.partition("[")[0].split("::")
+    for path in (base / named for base in (working, *working.parents)):
+        if own := _own(path, root):
+            text = path.read_text(encoding="utf-8", errors="replace")
+            start = re.search(rf"^[ \t]*(async )?def {re.escape(names[-1])}\b", text, re.MULTILINE)
+            line = text.count("\n", 0, start.start()) + 1 if start else 1
+            return own, line, line
+    return named, 1, 1
+
+
+def _own(path: Path, root: Path) -> str:
+    """Return the path of a file below the checkout; empty if it is none of its own files."""
+    path, root = path.resolve(), root.resolve()
+    is_own = path.is_file() and path.is_relative_to(root) and not is_site(str(path))
+    return path.relative_to(root).as_posix() if is_own else ""
+
+
+def workflow_command(name: str, text: str, **properties: object) -> str:
+    """Return a workflow command, which no text can end or add a property to."""
+    pairs = ",".join(f"{key}={_escaped(str(value), ':,')}" for key, value in properties.items())
+    return f"::{name}{' ' if pairs else ''}{pairs}::{_escaped(text)}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    """Escape what ends a command or a property; `%` first, which begins the escapes."""
+    for character in f"%\r\n{more}":
+        text = text.replace(character, f"%{ord(character):02X}")
+    return printable(text, keep="")

@@ -6,7 +6,6 @@ import argparse
 
 from pytest_schedprof.cli.commands import Commands, add_command, say
 from pytest_schedprof.cli.sources import add_directory, load_both
-from pytest_schedprof.model.comparison import Report
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.report.commands import as_json
 from pytest_schedprof.report.comparisons import as_markdown, report_lines
@@ -44,23 +43,15 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("-v", "--verbose", action="store_true", help="also show what is undecided")
 
 
-def run(given: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print what changed."""
-    report = load_both(given.before, given.after, given.dir, has_past=True)
-    say(_text(report, given))
-    return status(report, is_strict=given.strict)
-
-
-def _text(report: Report, given: argparse.Namespace) -> str:
-    if given.json:
-        return as_json(report, verdict=report.verdict)
-    if given.markdown:
-        return as_markdown(report)
-    return "\n".join(line.text for line in report_lines(report, int(given.verbose)))
-
-
-def status(report: Report, *, is_strict: bool) -> int:
-    """Return the exit status."""
+    report = load_both(arguments.before, arguments.after, arguments.dir, has_past=True)
+    if arguments.json:
+        say(as_json(report, verdict=report.verdict))
+    elif arguments.markdown:
+        say(as_markdown(report))
+    else:
+        say("\n".join(line.text for line in report_lines(report, int(arguments.verbose))))
     if report.verdict is Verdict.FAIL:
         return REGRESSED
-    return UNDECIDED if is_strict and report.verdict is Verdict.INCONCLUSIVE else 0
+    return UNDECIDED if arguments.strict and report.verdict is Verdict.INCONCLUSIVE else 0

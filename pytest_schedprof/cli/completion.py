@@ -35,7 +35,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("shell", choices=SHELLS, help="the shell")
 
 
-def run(given: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print the script."""
     try:
         import shtab
@@ -43,11 +43,11 @@ def run(given: argparse.Namespace) -> int:
         raise SchedprofError(
             "schedprof: this needs the package shtab: pip install 'pytest-schedprof[completion]'"
         ) from None
-    for action in _actions(given.parser):
+    for action in _actions(arguments.parser):
         if action.metavar in (*FILES, *DIRECTORIES):
             is_file = action.metavar in FILES
             action.complete = shtab.FILE if is_file else shtab.DIRECTORY  # type: ignore[attr-defined]
-    say(shtab.complete(given.parser, given.shell))
+    say(shtab.complete(arguments.parser, arguments.shell))
     return 0
 
 
@@ -55,7 +55,7 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
     """Yield the arguments of all commands."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for each in action.choices.values():
-                yield from _actions(each)
+            for command in action.choices.values():
+                yield from _actions(command)
         else:
             yield action

@@ -56,23 +56,23 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--json", action="store_true", help="print all findings as JSON")
 
 
-def run(given: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print the findings."""
     chosen = [
         name
-        for text in given.backend or [",".join(DEFAULT_BACKEND)]
+        for text in arguments.backend or [",".join(DEFAULT_BACKEND)]
         for name in read_value("backend", text, "--backend")
     ]
-    timeout = read_value("timeout", given.timeout, "--timeout")
-    options = _options(given.option)
+    timeout = read_value("timeout", arguments.timeout, "--timeout")
+    options = _options(arguments.option)
 
     # --help needs neither distributed nor msgspec, which these load.
     from pytest_schedprof.measuring.doctor import examine
     from pytest_schedprof.report.commands import DOCTOR_VERSION, as_json, doctor_text
 
-    checkup = examine(given.address, chosen, options, timeout_s=timeout)
+    checkup = examine(arguments.address, chosen, options, timeout_s=timeout)
     first = {"schema_version": DOCTOR_VERSION, "works": checkup.works}
-    say(as_json(checkup, **first) if given.json else doctor_text(checkup))
+    say(as_json(checkup, **first) if arguments.json else doctor_text(checkup))
     return 0 if checkup.works else 1
 
 

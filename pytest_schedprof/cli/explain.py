@@ -52,57 +52,53 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="print no sources")
 
 
-def run(given: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print the explanations."""
-    found = _found(given)
-    if given.json:
-        say(as_json(found))
+    _check(arguments)
+    pairs = _pairs(arguments)
+    every = [why for pair in pairs for why in explanations(pair, arguments.metric)]
+    reasons = every if len(arguments.names) % 2 else gravest(every)
+    if arguments.json:
+        say(as_json(reasons))
         return 0
-    for each in found[:MOST_TESTS]:
-        for line in explanation_lines(each, with_source=not given.quiet):
+    for why in reasons[:MOST_TESTS]:
+        for line in explanation_lines(why, with_source=not arguments.quiet):
             say(line.text)
-    if len(found) > MOST_TESTS:
-        say(f"{len(found) - MOST_TESTS} more tests changed: name one")
-    if not found:
+    if len(reasons) > MOST_TESTS:
+        say(f"{len(reasons) - MOST_TESTS} more tests changed: name one")
+    if not reasons:
         say("nothing changed that can be divided among functions")
     return 0
 
 
-def _found(given: argparse.Namespace) -> list[Explanation]:
-    _check(given)
-    every = [each for pair in _pairs(given) for each in explanations(pair, given.metric)]
-    return every if len(given.names) % 2 else gravest(every)
-
-
 def gravest(every: Iterable[Explanation]) -> list[Explanation]:
     """Return those that tell of a change which matters, the largest rise first."""
-    told = [each for each in every if abs(each.amount) > _least(each.metric) * each.before]
-    return sorted(told, key=lambda each: -each.amount / (each.before or 1.0))
+
+    def least(why: Explanation) -> float:  # more than identical code differs
+        return max(MATTERS, METRICS[why.metric].scatter) * why.before
+
+    reasons = [why for why in every if abs(why.amount) > least(why)]
+    return sorted(reasons, key=lambda why: -why.amount / (why.before or 1.0))
 
 
-def _least(metric: str) -> float:
-    """Return the relative change from which on one matters: more than identical code differs."""
-    return max(MATTERS, METRICS[metric].scatter)
-
-
-def _check(given: argparse.Namespace) -> None:
-    if len(given.names) > 3:
+def _check(arguments: argparse.Namespace) -> None:
+    if len(arguments.names) > 3:
         raise SettingsError(
-            f"schedprof: {given.names[3]!r} is too much: give a test, and two runs or baselines"
+            f"schedprof: {arguments.names[3]!r} is too much: give a test, and two runs or baselines"
         )
-    if given.metric and given.metric not in DIVIDED:
+    if arguments.metric and arguments.metric not in DIVIDED:
         raise SettingsError(
-            f"schedprof: metric {given.metric!r} is not divided among functions; known: "
+            f"schedprof: metric {arguments.metric!r} is not divided among functions; known: "
             f"{', '.join(DIVIDED)}"
         )
 
 
-def _pairs(given: argparse.Namespace) -> list[Pair]:
+def _pairs(arguments: argparse.Namespace) -> list[Pair]:
     """Return what is to be explained, by how many names were given."""
-    if len(given.names) < 2:
-        return _in_newest_run(given)
-    *test, before, after = given.names
-    pairs = pairs_of(before, after, given.dir)
+    if len(arguments.names) < 2:
+        return _in_newest_run(arguments)
+    *test, before, after = arguments.names
+    pairs = pairs_of(before, after, arguments.dir)
     if not test:
         return pairs
     chosen = [pair for pair in pairs if test[0] == pair[1].result.test_id] or [
@@ -115,9 +111,11 @@ def _pairs(given: argparse.Namespace) -> list[Pair]:
     raise SettingsError(f"schedprof: test {test[0]!r} {what}: {named}")
 
 
-def _in_newest_run(given: argparse.Namespace) -> list[Pair]:
-    run = find_run(Path(given.dir) / "latest" if given.dir != ".schedprof" else Path(DEFAULT))
-    pairs = Pairs(run.path, given.dir)
-    if given.names:
-        return [pairs.of(run.test(given.names[0]))]
-    return [pairs.of(each) for each in run.tests() if each.result.comparisons]
+def _in_newest_run(arguments: argparse.Namespace) -> list[Pair]:
+    run = find_run(
+        Path(arguments.dir) / "latest" if arguments.dir != ".schedprof" else Path(DEFAULT)
+    )
+    pairs = Pairs(run.path, arguments.dir)
+    if arguments.names:
+        return [pairs.of(run.test(arguments.names[0]))]
+    return [pairs.of(test) for test in run.tests() if test.result.comparisons]

@@ -54,49 +54,47 @@ def add_to(commands: Commands) -> None:
     )
 
 
-def run(given: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Write the export."""
-    if given.format == OF_RUN:
-        content = _of_run(given)
-    elif given.test is None:
-        raise SettingsError(f"schedprof: --format {given.format} needs a test: give TEST")
-    elif given.format in BINARY and not given.output and sys.stdout.isatty():
-        raise SettingsError(f"schedprof: {given.format} is a binary format: give a file with -o")
+    if arguments.format == OF_RUN:
+        content = _of_run(arguments)
+    elif arguments.test is None:
+        raise SettingsError(f"schedprof: --format {arguments.format} needs a test: give TEST")
+    elif arguments.format in BINARY and not arguments.output and sys.stdout.isatty():
+        raise SettingsError(
+            f"schedprof: {arguments.format} is a binary format: give a file with -o"
+        )
     else:
-        content = _of_test(given)
-    _write(content, given.output)
+        content = _of_test(arguments)
+    if arguments.output is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+    else:
+        write_output(arguments.output, content)
     return 0
 
 
-def _of_run(given: argparse.Namespace) -> bytes:
-    if given.test is not None and given.directory != DEFAULT:
-        raise SettingsError(f"schedprof: {given.format} is for a whole run: give only DIR")
-    results = find_run(Path(given.test or given.directory)).results()
+def _of_run(arguments: argparse.Namespace) -> bytes:
+    if arguments.test is not None and arguments.directory != DEFAULT:
+        raise SettingsError(f"schedprof: {arguments.format} is for a whole run: give only DIR")
+    results = find_run(Path(arguments.test or arguments.directory)).results()
     return f"{as_benchmarks(results)}\n".encode()
 
 
-def _of_test(given: argparse.Namespace) -> bytes:
-    test = find_run(Path(given.directory)).test(given.test)
-    names, known = test.artifacts(given.backend), BackendRegistry().facts
-    recorded = sorted(test.result.backends, key=lambda each: rank_of(each.backend, known))
-    artifacts = [one for each in recorded for one in artifacts_of(each.backend, known)]
-    found = export_of(names, given.format, artifacts)
-    if found is None:
-        whose = f" with {given.backend}" if given.backend else ""
+def _of_test(arguments: argparse.Namespace) -> bytes:
+    test = find_run(Path(arguments.directory)).test(arguments.test)
+    names, known = test.artifacts(arguments.backend), BackendRegistry().facts
+    recorded = sorted(test.result.backends, key=lambda backend: rank_of(backend.backend, known))
+    artifacts = [kind for backend in recorded for kind in artifacts_of(backend.backend, known)]
+    export = export_of(names, arguments.format, artifacts)
+    if export is None:
+        whose = f" with {arguments.backend}" if arguments.backend else ""
         forms = [form for form in EXPORTS if export_of(names, form, artifacts)]
-        sources = listed(backends_for(given.format, known.values()), "or")
-        gone = [each.backend for each in recorded if each.left_out]
+        sources = listed(backends_for(arguments.format, known.values()), "or")
+        gone = [backend.backend for backend in recorded if backend.left_out]
         why = f"; recordings of {listed(gone)} were not kept, by --schedprof-keep" if gone else ""
         raise ArtifactError(
-            f"schedprof: {given.format} needs a recording of {sources}; formats available for "
+            f"schedprof: {arguments.format} needs a recording of {sources}; formats available for "
             f"{test.result.test_id}{whose}: {', '.join(forms) or 'none'}{why}"
         )
-    return found.make([test.read(name) for name in found.names])
-
-
-def _write(content: bytes, output: str | None) -> None:
-    if output is None:
-        sys.stdout.buffer.write(content)
-        sys.stdout.flush()
-        return
-    write_output(output, content)
+    return export.make([test.read(name) for name in export.names])

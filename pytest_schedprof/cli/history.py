@@ -85,52 +85,47 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print the history; list runs that could not be read on standard error."""
-    history = _history(given)
+    history = _history(arguments)
     for line in history.skipped:
         complain(line)
-    every = given.all or bool(given.metric or given.function)
-    if given.json:
+    every = arguments.all or bool(arguments.metric or arguments.function)
+    if arguments.json:
         say(as_json(history, schema_version=HISTORY_VERSION))
-    elif given.markdown:
+    elif arguments.markdown:
         say(as_markdown(history, every=every))
     else:
         say(history_text(history, every=every, bars=bars_for(sys.stdout.encoding)))
-        _say_why(history, given.place)
+        if any(series.course.steps for series in history.series):
+            _say_why(history, arguments.place)
     return 0
 
 
 def _say_why(history: History, place: str) -> None:
     """Explain the newest steps, where the runs on both sides are kept on this machine."""
-    if not any(series.course.steps for series in history.series):
-        return
-    for found in islice(why_stepped(history.series, Path(place)), EXPLAINED):
+    for why in islice(why_stepped(history.series, Path(place)), EXPLAINED):
         say("")
-        for line in explanation_lines(found, with_source=False):
+        for line in explanation_lines(why, with_source=False):
             say(line.text)
 
 
-def _history(given: argparse.Namespace) -> History:
-    _check_metrics(given.metric)
-    archive = Archive(given.place)
-    runs = archive.runs(branch=given.branch, last=given.last)
-    results = [result for run in runs for result in run.results]
-    if not results:
-        lines = [f"schedprof: the runs in {given.place!r} have no results", *archive.skipped]
-        raise ArtifactError("\n".join(lines))
-    choice = Choice(given.test, frozenset(given.metric), given.function)
-    series = series_of([(each.run, each.results) for each in runs], choice)
-    if not series:
-        known = ", ".join(sorted({result.test_id for result in results}))
-        raise SettingsError(f"schedprof: no figure matches; tests with results: {known}")
-    return History(len(runs), tuple(series), tuple(archive.skipped))
-
-
-def _check_metrics(names: list[str]) -> None:
+def _history(arguments: argparse.Namespace) -> History:
     known = [name for name, metric in METRICS.items() if name != GROWTH and not metric.evidence]
-    for name in names:
+    for name in arguments.metric:
         if name not in known:
             raise SettingsError(
                 f"schedprof: --metric {name!r} is unknown; known: {', '.join(known)}"
             )
+    archive = Archive(arguments.place)
+    runs = archive.runs(branch=arguments.branch, last=arguments.last)
+    results = [result for run in runs for result in run.results]
+    if not results:
+        lines = [f"schedprof: the runs in {arguments.place!r} have no results", *archive.skipped]
+        raise ArtifactError("\n".join(lines))
+    choice = Choice(arguments.test, frozenset(arguments.metric), arguments.function)
+    series = series_of([(run.run, run.results) for run in runs], choice)
+    if not series:
+        tests = ", ".join(sorted({result.test_id for result in results}))
+        raise SettingsError(f"schedprof: no figure matches; tests with results: {tests}")
+    return History(len(runs), tuple(series), tuple(archive.skipped))

@@ -38,9 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     is_simple = bool(words) and words[0] in COMMANDS and words[0] != "completion"
     # The modules of the other commands, and what they import, take part of a second.
-    given = parser_of(words[:1] if is_simple else COMMANDS).parse_args(words)
+    parsed = parser_of(words[:1] if is_simple else COMMANDS).parse_args(words)
     try:
-        status: int = given.run(given)
+        status: int = parsed.run(parsed)
     except SchedprofError as error:
         complain(error)
         return USAGE if isinstance(error, SettingsError) else FAILED

@@ -52,17 +52,17 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--no-browser", action="store_true", help="only print the URL")
 
 
-def run(given: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Serve until a Ctrl-C."""
-    if given.view and not given.test:
+    if arguments.view and not arguments.test:
         raise SettingsError("schedprof: --view needs a test: give DIR and TEST")
-    run = find_run(Path(given.directory))
-    test = run.test(given.test) if given.test else None
+    run = find_run(Path(arguments.directory))
+    test = run.test(arguments.test) if arguments.test else None
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also as a background job of a shell
     try:
-        if test and given.view:
-            return _view(test, given.view, is_quiet=given.no_browser)
-        _serve(run, test, is_quiet=given.no_browser)
+        if test and arguments.view:
+            return _view(test, arguments.view, is_quiet=arguments.no_browser)
+        _serve(run, test, is_quiet=arguments.no_browser)
     except KeyboardInterrupt:
         say()
     return 0
@@ -169,8 +169,8 @@ def _command(kind: FileKind, path: str, *, is_quiet: bool) -> list[str]:
 def _program(name: str, by_hand: str) -> str:
     """Find a program, also in the environment of this package if it is not the active one."""
     places = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    found = shutil.which(name, path=places)
-    if found is None:
+    program = shutil.which(name, path=places)
+    if program is None:
         text = f"schedprof: the program {name!r} is not installed {by_hand}"
         raise ArtifactError(text.rstrip())
-    return found
+    return program

@@ -41,17 +41,17 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only print what would be removed")
 
 
-def run(given: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Remove runs and print which."""
-    keep = Reader(positive(int), "a number of runs, at least 1").value("--keep", given.keep)
-    runs = removable(_directory(given.directory), keep)
+    keep = Reader(positive(int), "a number of runs, at least 1").value("--keep", arguments.keep)
+    runs = removable(_directory(arguments.directory), keep)
     total = 0
-    for each in runs:
-        total += (found := size(each))
-        if not given.dry_run:
-            remove(each)
-        say(f"{each.path}: {len(each.record.tests)} tests, {found / MEGABYTE:.1f} MB")
-    what = "would be removed" if given.dry_run else "removed"
+    for run in runs:
+        total += (count := size(run))
+        if not arguments.dry_run:
+            remove(run)
+        say(f"{run.path}: {len(run.record.tests)} tests, {count / MEGABYTE:.1f} MB")
+    what = "would be removed" if arguments.dry_run else "removed"
     say(f"{len(runs)} runs {what}, {total / MEGABYTE:.1f} MB")
     return 0
 

@@ -45,18 +45,20 @@ def add_to(commands: Commands) -> None:
     )
 
 
-def run(given: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Record, and print what was recorded."""
     from pytest_schedprof.replay.fetching import connect, record_workload
 
     seconds = float("inf")
-    if given.seconds is not None:
-        seconds = Reader(positive(float), "a positive number").value("--seconds", given.seconds)
-    client = connect(given.address)
-    rotate = given.rotate
-    recording = record_workload(client, given.output, anonymous=given.anonymise, rotate=rotate)
+    if arguments.seconds is not None:
+        seconds = Reader(positive(float), "a positive number").value("--seconds", arguments.seconds)
+    client = connect(arguments.address)
+    rotate = arguments.rotate
+    recording = record_workload(
+        client, arguments.output, anonymous=arguments.anonymise, rotate=rotate
+    )
     with client, recording as path:
-        say(f"recording {given.address} into {path}; Ctrl-C ends it")
+        say(f"recording {arguments.address} into {path}; Ctrl-C ends it")
         _wait(client, seconds)
     _tell(path, is_pattern=rotate is not None)
     return 0
@@ -78,11 +80,11 @@ def _wait(client: object, seconds: float) -> None:
 def _tell(path: Path, *, is_pattern: bool) -> None:
     """Say what was recorded; several files may be too large to be read for that."""
     if is_pattern:
-        sizes = [each.stat().st_size for each in files_of(str(path))]
+        sizes = [file.stat().st_size for file in files_of(str(path))]
         say(f"{path}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB")
         return
     content = path.read_bytes()
     workload = read_workload(content, str(path))
-    tasks = sum(len(each.tasks) for each in workload.graphs)
+    tasks = sum(len(graph.tasks) for graph in workload.graphs)
     per_task = f", {len(content) / tasks:.0f} bytes a task" if tasks else ""
     say(f"{path}: {len(workload.graphs)} graphs, {tasks} tasks{per_task}")

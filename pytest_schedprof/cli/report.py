@@ -53,12 +53,12 @@ def add_to(commands: Commands) -> None:
     )
 
 
-def run(given: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Write the pages and print the path of the first one."""
-    directory = find_run(Path(given.run_directory)).path
-    against = find_run(Path(given.against)).path if given.against else None
-    is_beside = given.history == ""
-    history = str(directory.parent) if is_beside else given.history or ""
+    directory = find_run(Path(arguments.run_directory)).path
+    against = find_run(Path(arguments.against)).path if arguments.against else None
+    is_beside = arguments.history == ""
+    history = str(directory.parent) if is_beside else arguments.history or ""
     known = BackendRegistry().facts
     say(write_pages(directory, against, history, known=known))
     return 0

@@ -32,10 +32,10 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("-v", "--verbose", action="store_true", help="show more functions")
 
 
-def run(given: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print the result."""
-    test = find_run(Path(given.directory)).test(given.test)
+    test = find_run(Path(arguments.directory)).test(arguments.test)
     known = BackendRegistry().facts
-    for line in test_lines(test.result, str(test.path), int(given.verbose), known):
+    for line in test_lines(test.result, str(test.path), int(arguments.verbose), known):
         say(line.text)
     return 0

@@ -48,12 +48,7 @@ def load_both(before: str, after: str, directory: str, *, has_past: bool = False
             f"schedprof: {before!r} and {after!r} have no measured test in common "
             f"({len(one.results)} and {len(other.results)} tests)"
         )
-    return _with_partings(report, before, after, directory)
-
-
-def _with_partings(report: Report, before: str, after: str, directory: str) -> Report:
-    """Add the first decision that differs to each comparison of decisions."""
-    if not any(each.parting for each in report.comparisons):
+    if not any(comparison.parting for comparison in report.comparisons):
         return report
     readers = (partial(decided_in_run, kept_run(spec, directory)) for spec in (before, after))
     return with_partings(report, *readers)

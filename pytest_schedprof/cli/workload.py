@@ -35,9 +35,9 @@ def add_to(commands: Commands) -> None:
     )
 
 
-def run(given: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print the summary."""
-    for line in lines_of(read_files(given.file)):
+    for line in lines_of(read_files(arguments.file)):
         say(line)
     return 0
 
@@ -49,13 +49,13 @@ MOST = 20
 def lines_of(workload: Workload) -> list[str]:
     """Return the summary."""
     counts = Counter(task.group.prefix for task in workload.tasks())
-    joined = sum(each.has_joined for each in workload.workers)
-    threads = sum(each.threads for each in workload.workers if each.has_joined)
+    joined = [event for event in workload.workers if event.has_joined]
     head = [
         f"recorded {workload.begun or 'at some time'} with distributed {workload.distributed}, "
         f"{workload.seconds:.1f} s" + (", the end is cut off" if workload.is_cut else ""),
         f"{len(workload.graphs)} graphs, {sum(counts.values())} tasks, {len(counts)} prefixes",
-        f"{joined} workers joined with {threads} threads, {len(workload.workers) - joined} left",
+        f"{len(joined)} workers joined with {sum(event.threads for event in joined)} threads, "
+        f"{len(workload.workers) - len(joined)} left",
     ]
     return [*head, *_table(workload, counts)]
 
@@ -67,10 +67,10 @@ def _table(workload: Workload, counts: Counter[str]) -> list[str]:
             ended[task.group.prefix].append(workload.results[task.number])
     lines = [f"{'tasks':>8}  {'median s':>10}  {'median bytes':>12}  {'erred':>5}  prefix"]
     for prefix, count in counts.most_common(MOST):
-        found = ended[prefix]
-        seconds = f"{median(each.seconds for each in found):10.4f}" if found else f"{'-':>10}"
-        size = f"{median(each.nbytes for each in found):12.0f}" if found else f"{'-':>12}"
-        erred = sum(each.is_error for each in found)
+        results = ended[prefix]
+        seconds = f"{median(one.seconds for one in results):10.4f}" if results else f"{'-':>10}"
+        size = f"{median(one.nbytes for one in results):12.0f}" if results else f"{'-':>12}"
+        erred = sum(result.is_error for result in results)
         lines.append(f"{count:8}  {seconds}  {size}  {erred:5}  {prefix}")
     if len(counts) > MOST:
         lines.append(f"and {len(counts) - MOST} more prefixes")

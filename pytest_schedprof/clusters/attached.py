@@ -23,19 +23,16 @@ class AttachedCluster(Cluster):
 
     @classmethod
     def start(cls, spec: ClusterSpec, *, timeout_s: float) -> AttachedCluster:
-        """Return the cluster at the address that the specification has for its kind."""
         return cls(spec.kind)
 
     def death(self, patience_s: float = 0) -> str | None:
-        """Return None: the process is not known here, only a lost connection shows its end."""
-        return None
+        return None  # the process is not known here, only a lost connection shows its end
 
     def is_whole(self) -> bool:
-        """Return True: its owner decides whether it can be used."""
         return True
 
     def close(self) -> None:
-        """Do nothing: its owner closes it."""
+        return  # its owner closes it
 
 
 def as_cluster(value: Any) -> Cluster:
@@ -49,8 +46,10 @@ def as_cluster(value: Any) -> Cluster:
     if all(hasattr(value, name) for name in ("kind", "address", "death", "close")):
         cluster: Cluster = value
         return cluster
-    address = getattr(value, "scheduler_address", None) or _client_address(value)
-    status = _status(value)
+    scheduler = getattr(value, "scheduler", None)
+    address = getattr(value, "scheduler_address", None) or getattr(scheduler, "address", None)
+    status = getattr(value, "status", None)
+    status = getattr(status, "name", status)  # dask-gateway has a string, others an enumeration
     if status in NOT_RUNNING or address == "<Not Connected>":
         raise ClusterError(
             f"schedprof: the fixture schedprof_cluster returned {value!r}, which is not connected "
@@ -63,13 +62,3 @@ def as_cluster(value: Any) -> Cluster:
             "Cluster, a Client, or a scheduler's address such as 'tcp://127.0.0.1:8786'"
         )
     return AttachedCluster(str(address), getattr(value, "security", None))
-
-
-def _client_address(value: Any) -> str | None:
-    return getattr(getattr(value, "scheduler", None), "address", None)
-
-
-def _status(value: Any) -> str | None:
-    """Return the status as a word: dask-gateway has a string, others an enumeration."""
-    status = getattr(value, "status", None)
-    return getattr(status, "name", status)

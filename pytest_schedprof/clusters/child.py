@@ -1,7 +1,12 @@
-"""A child process that reports when it is ready, and is terminated or killed if it hangs."""
+"""A child process that reports when it is ready, and is ended if it hangs, and the watch over it.
+
+A process that is stopped, or whose interpreter stands still because C code keeps its lock, answers
+nobody, and whoever waits for it would wait for ever: in virtual time no time-out is ever due.
+"""
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import re
@@ -10,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from itertools import dropwhile
@@ -20,12 +26,12 @@ import dask.config
 
 import pytest_schedprof
 from pytest_schedprof.agent.guard import signal_to, state
-from pytest_schedprof.clusters.forking import SERVERS, Forked
+from pytest_schedprof.clusters.fork_server import SERVERS, Forked
 from pytest_schedprof.clusters.paths import environment_elsewhere, session_paths
 from pytest_schedprof.clusters.process import QUESTION, TELL_PLACE
 from pytest_schedprof.errors import BackendNotInstalledError, ClusterError
 
-HERE = """
+THIS_SIDE = """
 import sys
 # The standard library comes first, or a file beside the tests could replace one of its modules.
 sys.path[:] = [*filter(None, sys.path), *sys.argv[2:]]
@@ -34,7 +40,7 @@ main()
 """
 """Program of a child, or of its fork server. With `-m` its functions would be of `__main__`."""
 
-ELSEWHERE = """
+OTHER_SIDE = """
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 sys.path[:] = filter(None, sys.path)
@@ -111,7 +117,7 @@ class Child:
         )
 
     def _command(self, module: str, argument: str, path: Sequence[str]) -> list[str]:
-        program = HERE if self._is_here else ELSEWHERE
+        program = THIS_SIDE if self._is_here else OTHER_SIDE
         interpreter = self._interpreter or sys.executable
         words = [argument, *self._places(path)]
         return [interpreter, "-c", program.format(module=module), *words]
@@ -145,18 +151,16 @@ class Child:
             ClusterError: if it has ended.
         """
         assert self.process.stdin is not None
-        line = json.dumps({**spec, **self._paths()}).encode() + b"\n"
+        # The parent's paths, so that the child can import functions of test modules.
+        paths: dict[str, Any] = {"sys_path": sys.path}
+        if not self._is_here:
+            paths = {"paths": session_paths().as_dict(), "python": sys.version_info[:2]}
+        line = json.dumps({**spec, **paths}).encode() + b"\n"
         try:
             self.process.stdin.write(line)
             self.process.stdin.flush()
         except BrokenPipeError:
             raise self._failed("before it was told what to run") from None
-
-    def _paths(self) -> dict[str, Any]:
-        """Return the parent's paths, so that the child can import functions of test modules."""
-        if self._is_here:
-            return {"sys_path": sys.path}
-        return {"paths": session_paths().as_dict(), "python": sys.version_info[:2]}
 
     def answer(self, deadline: float) -> list[str]:
         """Wait until the child is ready and return the addresses of its nodes.
@@ -164,10 +168,6 @@ class Child:
         Raises:
             ClusterError: if it ends before, or is not ready by the deadline.
         """
-        addresses: list[str] = json.loads(self._line(deadline))
-        return addresses
-
-    def _line(self, deadline: float) -> bytes:
         assert self.process.stdout is not None
         answer = b""
         while not answer.endswith(b"\n"):
@@ -179,7 +179,8 @@ class Child:
             if not piece:
                 raise self._failed("while starting")
             answer += piece
-        return answer
+        addresses: list[str] = json.loads(answer)
+        return addresses
 
     def ask(self) -> None:
         """Ask for a sign of life."""
@@ -207,11 +208,11 @@ class Child:
         before = self.log.stat().st_size
         if TELL_PLACE is not None:
             signal_to(self.process.pid, TELL_PLACE)
-        told, deadline = b"", time.monotonic() + TELLING_S
+        logged, deadline = b"", time.monotonic() + TELLING_S
         while time.monotonic() < deadline:
-            earlier, told = told, self.log.read_bytes()[before:]
-            place = PLACE.search(told.decode(errors="replace"))
-            if place and told == earlier:  # it is written line by line
+            earlier, logged = logged, self.log.read_bytes()[before:]
+            place = PLACE.search(logged.decode(errors="replace"))
+            if place and logged == earlier:  # it is written line by line
                 file, line, function = place.groups()
                 return f"it was in {function} ({file}:{line})"
             time.sleep(0.02)
@@ -228,18 +229,6 @@ class Child:
         how = f"was killed by signal {-status}" if status < 0 else f"exited with {status}"
         return f"{self._whose} process {self.process.pid} {how}"
 
-    def _free_from_profiler(self) -> None:
-        """Kill a py-spy that holds the killed process, if its watchdog could not.
-
-        Somebody else's debugger may hold it too, and is left alone.
-        """
-        for pid in profilers_of(self.process.pid):
-            signal_to(pid, signal.SIGKILL)
-        try:
-            self.process.wait(2)
-        except subprocess.TimeoutExpired:
-            pass
-
     @property
     def _whose(self) -> str:
         """The possessive of the name: `the scheduler's`, `the workers'`."""
@@ -247,7 +236,7 @@ class Child:
 
     def last_words(self) -> str:
         """Return the last line of the log."""
-        lines = self._logged().splitlines()
+        lines = self.logged().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else "its log is empty"
 
     def last_error(self) -> str:
@@ -255,15 +244,12 @@ class Child:
 
         Output of the interpreter's exit may follow an exception.
         """
-        errors = EXCEPTION.findall(self._logged())
+        errors = EXCEPTION.findall(self.logged().decode(errors="replace").strip())
         return errors[-1] if errors else self.last_words()
 
     def logged(self) -> bytes:
         """Return the log, or the end of a long one."""
         return self.log.read_bytes()[-LOG_BYTES:] if self.log.exists() else b""
-
-    def _logged(self) -> str:
-        return self.logged().decode(errors="replace").strip()
 
     def hang_up(self) -> None:
         """Tell the child to end.
@@ -281,23 +267,74 @@ class Child:
     def reap(self) -> None:
         """Wait for the end; terminate the process if it takes too long, then kill it."""
         self.hang_up()
-        for patience, push in ((10, self.process.terminate), (2, self.process.kill)):
+        for patience, push in (
+            (10, self.process.terminate),
+            (2, self.process.kill),
+            (2, self._free_from_profiler),
+            (2, lambda: None),
+        ):
             try:
                 self.process.wait(patience)
                 break
             except subprocess.TimeoutExpired:
                 push()
-        try:
-            self.process.wait(2)
-        except subprocess.TimeoutExpired:
-            self._free_from_profiler()
         assert self.process.stdout is not None
         self.process.stdout.close()
+
+    def _free_from_profiler(self) -> None:
+        """Kill a py-spy that holds the killed process, if its watchdog could not.
+
+        Somebody else's debugger may hold it too, and is left alone.
+        """
+        for pid in profilers_of(self.process.pid):
+            signal_to(pid, signal.SIGKILL)
 
     def _failed(self, when: str) -> ClusterError:
         """Return the error that says how the process ended; its reason is logged before it ends."""
         death = self.death(LAST_WORDS_S) or f"{self._whose} process hung up"
         return ClusterError(f"schedprof: {death} {when}: {self.last_error()}")
+
+
+QUESTIONS = 8
+"""How often a process is asked within the time in which it must answer."""
+
+LEAST_S = 5.0
+"""A busy machine may not run a process for seconds."""
+
+
+class Watch:
+    """Asks a process for signs of life, and ends it if there are none for too long."""
+
+    def __init__(self, child: Child, patience_s: float) -> None:
+        self.patience_s = patience_s
+        self._child = child
+        # A lock, because tests may replace whatever else waits, and the clocks.
+        self._over = _thread.allocate_lock()
+        self._over.acquire()
+        self._thread = threading.Thread(target=self._watch, name="schedprof-watch", daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        """Count the questions without an answer: while this process was stopped, none was asked."""
+        unanswered = 0
+        try:
+            self._child.ask()
+            while not self._over.acquire(timeout=max(self.patience_s, LEAST_S) / QUESTIONS):
+                unanswered += 1
+                if self._child.has_answered():
+                    unanswered = 0
+                    self._child.ask()
+                elif unanswered == QUESTIONS - 1:
+                    return self._child.give_up(
+                        f"let no thread run for {self.patience_s:g} s of real time"
+                    )
+        except (OSError, ValueError):
+            return  # it has ended, or the test closed its descriptors
+
+    def end(self) -> None:
+        """Watch no longer."""
+        self._over.release()
+        self._thread.join()
 
 
 def launched(launcher: Sequence[str], directory: Path) -> tuple[dict[str, str], list[str]]:
@@ -319,24 +356,24 @@ def launched(launcher: Sequence[str], directory: Path) -> tuple[dict[str, str], 
 
 def profilers_of(pid: int) -> list[int]:
     """Return the processes of py-spy that sample a process."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             program, *arguments = path.read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue  # it has just ended
         if Path(program).name == "py-spy" and str(pid) in arguments:
-            found.append(int(path.parent.name))
-    return found
+            pids.append(int(path.parent.name))
+    return pids
 
 
 def changed(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that differ from the defaults, which another release may have changed."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for name, value in config.items():
         default = defaults.get(name)
         if isinstance(value, Mapping) and isinstance(default, Mapping):
             value = changed(value, default) or default
         if value != default or name not in defaults:
-            found[name] = value
-    return found
+            options[name] = value
+    return options

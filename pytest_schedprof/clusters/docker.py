@@ -57,8 +57,8 @@ class Compose:
         """Name a project of these files, all of whose services get these variables."""
         self.project = f"schedprof-{uuid.uuid4().hex[:8]}"
         self._directory = files[0].parent
-        each_file = [part for file in files for part in ("--file", str(file))]
-        self._command = [*_compose(), "--project-name", self.project, *each_file]
+        named = [part for file in files for part in ("--file", str(file))]
+        self._command = [*_compose(), "--project-name", self.project, *named]
         self._variables = variables
         self._overlay: Path | None = None
         """A file with the variables, read after the others."""
@@ -80,7 +80,14 @@ class Compose:
             cwd=self._directory,
             start_new_session=True,  # a Ctrl-C is for the session, which closes this
         )
-        status, said = self._answer()
+        assert self._guard.stdout is not None
+        if not select.select([self._guard.stdout], [], [], BUILDING_S)[0]:
+            raise ClusterError(
+                f"schedprof: {self._command[0]} up was not done within {BUILDING_S:g} s; "
+                "build the images beforehand"
+            )
+        line = self._guard.stdout.readline()
+        status, said = json.loads(line) if line else (1, "it ended without a word")
         if status:
             raise ClusterError(f"schedprof: {self._command[0]} up failed: {last_lines(said)}")
 
@@ -98,37 +105,21 @@ class Compose:
             json.dump({"services": services}, file)
         self._command += ["--file", path]
 
-    def _answer(self) -> tuple[int, str]:
-        assert self._guard is not None
-        assert self._guard.stdout is not None
-        if not select.select([self._guard.stdout], [], [], BUILDING_S)[0]:
-            raise ClusterError(
-                f"schedprof: {self._command[0]} up was not done within {BUILDING_S:g} s; "
-                "build the images beforehand"
-            )
-        line = self._guard.stdout.readline()
-        status, said = json.loads(line) if line else (1, "it ended without a word")
-        return status, said
-
     def containers(self) -> list[Container]:
         """Return all containers of the project, also those that ended."""
         label = f"label=com.docker.compose.project={self.project}"
         ids = _docker("ps", "--all", "--quiet", "--no-trunc", "--filter", label).split()
-        return [_container(each) for each in json.loads(_docker("inspect", *ids))] if ids else []
+        return [_container(facts) for facts in json.loads(_docker("inspect", *ids))] if ids else []
 
     def port(self, service: str, port: int) -> str:
         """Return where a port of a service is published, as `127.0.0.1:32768`, or an empty text."""
         answer = _run([*self._command, "port", service, str(port)], cwd=self._directory)
-        found = answer.stdout.decode().strip()
-        return "" if found.endswith(":0") else found
+        place = answer.stdout.decode().strip()
+        return "" if place.endswith(":0") else place
 
-    def last_words(self, container: Container) -> str:
-        """Return the last lines of a container's log."""
-        return last_lines(_docker("logs", "--tail", "20", container.id, merged=True))
-
-    def log(self, container: Container) -> bytes:
+    def log(self, container: Container, lines: int) -> str:
         """Return the end of a container's log."""
-        return _docker("logs", "--tail", "10000", container.id, merged=True).encode()
+        return _docker("logs", "--tail", str(lines), container.id, merged=True)
 
     def down(self) -> None:
         """Stop and remove containers, networks and volumes."""
@@ -142,9 +133,8 @@ class Compose:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(
-                b"\n"
-            )  # closing is not enough if a child of the tests has the pipe open, too
+            # Closing is not enough if a child of the tests has the pipe open, too.
+            process.stdin.write(b"\n")
             process.stdin.close()
         except BrokenPipeError:
             pass
@@ -186,11 +176,11 @@ def last_lines(text: str) -> str:
     return " / ".join(lines[-LAST_LINES:]) or "it said nothing"
 
 
-def _container(found: dict[str, Any]) -> Container:
-    state = found["State"]
+def _container(facts: dict[str, Any]) -> Container:
+    state = facts["State"]
     return Container(
-        id=found["Id"],
-        service=found["Config"]["Labels"]["com.docker.compose.service"],
+        id=facts["Id"],
+        service=facts["Config"]["Labels"]["com.docker.compose.service"],
         is_running=state["Running"],
         health=state.get("Health", {}).get("Status", ""),
         exit_code=state["ExitCode"],
@@ -274,7 +264,9 @@ class DockerCluster(Cluster):
         files = compose_files(options.get("compose_file", ""))
         self._compose = Compose(files, environment_of(options))
         try:
-            self._start(timeout_s)
+            self._compose.up()
+            self._wait_until_ready(timeout_s)
+            self.address = f"{self._protocol}://{self._place()}"
         except ClusterError as error:
             self.close()
             raise type(error)(with_settings(str(error), options)) from None
@@ -282,25 +274,24 @@ class DockerCluster(Cluster):
             self.close()
             raise
 
-    def _start(self, timeout_s: float) -> None:
-        self._compose.up()
-        self._wait_until_ready(time.monotonic() + timeout_s, timeout_s)
-        self.address = f"{self._protocol}://{self._place()}"
-
     @classmethod
     def start(cls, spec: ClusterSpec, *, timeout_s: float) -> DockerCluster:
-        """Start the containers and wait until all of them are healthy."""
         return cls(timeout_s=timeout_s, options=dict(spec.options))
 
-    def _wait_until_ready(self, deadline: float, timeout_s: float) -> None:
+    def _wait_until_ready(self, timeout_s: float) -> None:
         """Wait until all containers with a health check are healthy.
 
         Raises:
             ClusterError: at once if a container ends, or if they are not healthy in time.
         """
-        if not any(each.service == self._service for each in self._compose.containers()):
-            self._raise_unknown_service()
-        if not wait_until(deadline, lambda: not self._unready()):
+        services = {container.service for container in self._compose.containers()}
+        if self._service not in services:
+            raise SettingsError(
+                f"schedprof: the compose file has no service {self._service!r}; known: "
+                f"{', '.join(sorted(services))}; say which one is the scheduler: "
+                "--schedprof-cluster-option=service=NAME"
+            )
+        if not wait_until(time.monotonic() + timeout_s, lambda: not self._unready()):
             raise ClusterError(
                 f"schedprof: containers were not healthy within {timeout_s:g} s; raise "
                 f"--schedprof-timeout; {'; '.join(map(self._state_of, self._unready()))}"
@@ -309,32 +300,25 @@ class DockerCluster(Cluster):
     def _unready(self) -> list[Container]:
         """Return the containers whose health check has not succeeded yet."""
         containers = self._compose.containers()
-        for each in containers:
-            if _has_failed(each) or (each.service == self._service and not each.is_running):
-                raise ClusterError(f"schedprof: {self._end_of(each)}")
-        return [each for each in containers if each.health not in ("", "healthy")]
-
-    def _raise_unknown_service(self) -> None:
-        known = ", ".join(sorted({each.service for each in self._compose.containers()}))
-        raise SettingsError(
-            f"schedprof: the compose file has no service {self._service!r}; known: {known}; say "
-            "which one is the scheduler: --schedprof-cluster-option=service=NAME"
-        )
+        for container in containers:
+            is_scheduler = container.service == self._service
+            if _has_failed(container) or (is_scheduler and not container.is_running):
+                raise ClusterError(f"schedprof: {self._end_of(container)}")
+        return [container for container in containers if container.health not in ("", "healthy")]
 
     def _place(self) -> str:
         """Return the host and port at which this machine reaches the scheduler."""
-        found = self._compose.port(self._service, self._port)
-        if not found:
+        place = self._compose.port(self._service, self._port)
+        if not place:
             raise ClusterError(
                 f"schedprof: service {self._service!r} publishes no port {self._port}: add "
                 f'ports: ["127.0.0.1::{self._port}"] to it, or say which port the scheduler has: '
                 "--schedprof-cluster-option=port=NUMBER"
             )
-        host, _, port = found.rpartition(":")
+        host, _, port = place.rpartition(":")
         return f"{_engine_host() if host in ('0.0.0.0', '::', '[::]') else host}:{port}"
 
     def death(self, patience_s: float = 0) -> str | None:
-        """Return how the scheduler's container ended, or why it cannot be inspected."""
         try:
             wait_until(time.monotonic() + patience_s, lambda: not self._is_running())
             return None if self._is_running() else "; ".join(map(self._end_of, self._schedulers()))
@@ -342,39 +326,37 @@ class DockerCluster(Cluster):
             return str(error).removeprefix("schedprof: ")
 
     def _is_running(self) -> bool:
-        return any(each.is_running for each in self._schedulers())
+        return any(container.is_running for container in self._schedulers())
 
     def _schedulers(self) -> list[Container]:
         """Return the scheduler's container; several if its service was scaled."""
-        found = [each for each in self._compose.containers() if each.service == self._service]
-        if not found:
+        containers = self._compose.containers()
+        schedulers = [one for one in containers if one.service == self._service]
+        if not schedulers:
             raise ClusterError(f"schedprof: the container {self._service!r} was removed")
-        return found
+        return schedulers
 
     def _end_of(self, container: Container) -> str:
         memory = ", out of memory" if container.is_out_of_memory else ""
         how = f"exited with {container.exit_code}{memory}"
-        return f"container {container.service!r} {how}; {self._log_of(container)}"
+        last = last_lines(self._compose.log(container, 20))
+        return f"container {container.service!r} {how}; its log ends: {last}"
 
     def _state_of(self, container: Container) -> str:
-        return f"container {container.service!r} is {container.health}; {self._log_of(container)}"
-
-    def _log_of(self, container: Container) -> str:
-        return f"its log ends: {self._compose.last_words(container)}"
+        last = last_lines(self._compose.log(container, 20))
+        return f"container {container.service!r} is {container.health}; its log ends: {last}"
 
     def log(self) -> bytes:
-        """Return the end of the log of the scheduler's container."""
         try:
-            return b"".join(self._compose.log(each) for each in self._schedulers())
+            logs = (self._compose.log(scheduler, 10_000) for scheduler in self._schedulers())
+            return "".join(logs).encode()
         except ClusterError:
             return b""  # the container was removed
 
     def is_whole(self) -> bool:
-        """Return whether the scheduler runs and no other container has failed."""
         return not self.death() and not any(map(_has_failed, self._compose.containers()))
 
     def close(self) -> None:
-        """Remove the project."""
         self._compose.down()
 
 
@@ -386,21 +368,21 @@ def environment_of(options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def compose_files(given: str) -> list[Path]:
+def compose_files(names: str) -> list[Path]:
     """Return the files that an option names, or the first of the usual files that exists.
 
     Raises:
         SettingsError: if a file does not exist.
     """
-    if not given:
-        found = [Path(name).absolute() for name in USUAL_FILES if Path(name).exists()]
-        if not found:
+    if not names:
+        usual = [Path(name).absolute() for name in USUAL_FILES if Path(name).exists()]
+        if not usual:
             raise SettingsError(
                 f"schedprof: cluster 'docker' finds none of {', '.join(USUAL_FILES)}; name yours: "
                 "--schedprof-cluster-option=compose_file=PATH"
             )
-        return found[:1]
-    paths = [Path(name).absolute() for name in given.split(os.pathsep)]
+        return usual[:1]
+    paths = [Path(name).absolute() for name in names.split(os.pathsep)]
     for path in paths:
         if not path.is_file():
             raise SettingsError(

@@ -9,13 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 import venv
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
@@ -34,8 +33,7 @@ LAYOUT = "2"
 BUILD_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 """Files that a checkout has one of; its dependencies are read from them at installation."""
 
-UNUSED_DAYS = 30
-UNFINISHED_DAYS = 1
+UNUSED_DAYS, UNFINISHED_DAYS = 30, 1
 NAME = re.compile(r".+-[0-9a-f]{16}")
 MAKING = "making-"
 
@@ -79,24 +77,15 @@ class Packages:
         The date is one of them unless all requirements are pinned: others are resolved every day.
         """
         pinned = all(PIN.search(requirement) for requirement in self.requirements)
-        built = [
-            file.read_text(encoding="utf-8", errors="replace")
-            for checkout in self.checkouts
-            for name in BUILD_FILES
-            if (file := Path(checkout, name)).is_file()
-        ]
+        files = [Path(place, name) for place in self.checkouts for name in BUILD_FILES]
+        built = [file.read_text("utf-8", "replace") for file in files if file.is_file()]
         return [*self.lines, *built, "" if pinned else time.strftime("%Y-%m-%d")]
 
 
 def default_cache() -> Path:
     """Return the directory of environments in the user's cache directory."""
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "pytest-schedprof" / "environments"
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "pytest-schedprof" / "environments"
 
 
 def environment_of(packages: Packages, cache: Path, deadline: float) -> Path:
@@ -106,15 +95,36 @@ def environment_of(packages: Packages, cache: Path, deadline: float) -> Path:
     nor another session that makes the same one leaves a broken one.
     """
     place = cache / name_of(packages)
+    python = interpreter_in(place)
     try:
-        if not interpreter_in(place).exists():
-            _make_at(place, packages, deadline)
+        if not python.exists():
+            cache.mkdir(parents=True, exist_ok=True)
+            _remove_unused(cache)
+            made = Path(tempfile.mkdtemp(prefix=MAKING, dir=cache))
+            try:
+                make(packages, made, sys.path, deadline)
+                if not python.exists():  # a directory there may have lost its interpreter
+                    shutil.rmtree(place, ignore_errors=True)
+                made.rename(place)
+            except OSError:
+                if not python.exists():  # otherwise another session was faster
+                    raise
+            finally:
+                shutil.rmtree(made, ignore_errors=True)
         os.utime(place)  # marks it as in use
     except OSError as error:
         raise ClusterError(
             f"schedprof: no environment can be kept in {str(cache)!r}: {error}"
         ) from error
-    return interpreter_in(place)
+    return python
+
+
+def _remove_unused(cache: Path) -> None:
+    for place in cache.iterdir():
+        days = (time.time() - place.stat().st_mtime) / 86400
+        is_unfinished = place.name.startswith(MAKING) and days > UNFINISHED_DAYS
+        if is_unfinished or (NAME.fullmatch(place.name) and days > UNUSED_DAYS):
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def name_of(packages: Packages) -> str:
@@ -130,26 +140,6 @@ def name_of(packages: Packages) -> str:
 def interpreter_in(place: Path) -> Path:
     """Return the path of the interpreter in an environment."""
     return place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-
-
-def _make_at(place: Path, packages: Packages, deadline: float) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    for other in place.parent.iterdir():
-        days = (time.time() - other.stat().st_mtime) / 86400
-        unfinished = other.name.startswith(MAKING) and days > UNFINISHED_DAYS
-        if unfinished or (NAME.fullmatch(other.name) and days > UNUSED_DAYS):
-            shutil.rmtree(other, ignore_errors=True)
-    made = Path(tempfile.mkdtemp(prefix=MAKING, dir=place.parent))
-    try:
-        make(packages, made, sys.path, deadline)
-        if not interpreter_in(place).exists():  # a directory there may have lost its interpreter
-            shutil.rmtree(place, ignore_errors=True)
-        made.rename(place)
-    except OSError:
-        if not interpreter_in(place).exists():  # otherwise another session was faster
-            raise
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
 
 
 def make(packages: Packages, place: Path, path: Sequence[str], deadline: float) -> None:
@@ -169,9 +159,7 @@ def make(packages: Packages, place: Path, path: Sequence[str], deadline: float) 
     differing.write_text("\n".join(_differing(packages, place, path, deadline)), encoding="utf-8")
     python = f"--python={interpreter_in(place)}"
     _uv(packages, place, deadline, "install", python, "--no-deps", f"-r={differing}")
-    scheme = "nt" if os.name == "nt" else "posix_prefix"
-    base = {"base": str(place), "platbase": str(place)}
-    own = Path(sysconfig.get_path("purelib", scheme, base))
+    own = next(place.rglob("site-packages"))
     sites = [entry for entry in path if is_site(entry)]
     (own / f"{MODULE}.py").write_text(BEHIND.format(sites=sites), encoding="utf-8")
     (own / LAST).write_text(f"import {MODULE}\n", encoding="utf-8")
@@ -184,17 +172,13 @@ def installed(path: Sequence[str]) -> dict[str, tuple[str, str]]:
     """
     packages: dict[str, tuple[str, str]] = {}
     for package in metadata.distributions(path=list(path)):
+        origin = json.loads(package.read_text("direct_url.json") or "{}")
+        source = origin.get("url", "") if "dir_info" in origin else ""
+        if commit := origin.get("vcs_info"):
+            source = f"{commit['vcs']}+{origin['url']}@{commit['commit_id']}"
         if name := package.metadata["Name"]:  # a broken removal leaves metadata without a name
-            packages.setdefault(canonicalize_name(name), (package.version, _source(package)))
+            packages.setdefault(canonicalize_name(name), (package.version, source))
     return packages
-
-
-def _source(package: metadata.Distribution) -> str:
-    """Return the URL of the checkout or commit that a package was installed from."""
-    origin = json.loads(package.read_text("direct_url.json") or "{}")
-    if commit := origin.get("vcs_info"):
-        return f"{commit['vcs']}+{origin['url']}@{commit['commit_id']}"
-    return str(origin["url"]) if "dir_info" in origin else ""
 
 
 def _differing(packages: Packages, place: Path, path: Sequence[str], deadline: float) -> list[str]:
@@ -252,14 +236,12 @@ def _uv(packages: Packages, place: Path, deadline: float, *arguments: str) -> No
     try:
         status, output = run(command, deadline=deadline, cwd=place)
     except subprocess.TimeoutExpired:
-        raise ClusterError(
-            f"schedprof: {' '.join(packages.lines)!r} was not installed in time; see whether the "
-            "network answers"
-        ) from None
-    if status:
-        raise ClusterError(
-            f"schedprof: {' '.join(packages.lines)!r} cannot be installed: {cause_of(output)}"
-        )
+        problem = "was not installed in time; see whether the network answers"
+    else:
+        if not status:
+            return
+        problem = f"cannot be installed: {cause_of(output)}"
+    raise ClusterError(f"schedprof: {' '.join(packages.lines)!r} {problem}")
 
 
 def cause_of(output: str) -> str:
@@ -281,13 +263,14 @@ def run(
         subprocess.TimeoutExpired: if it did not end by the deadline and was killed.
         OSError: if there is no such program, or it cannot run here.
     """
+    environ = {**environment_elsewhere(), **(more or {})}
     with tempfile.TemporaryFile() as output:  # children of the program might hold a pipe open
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**environment_elsewhere(), **(more or {})},
+            env=environ,
             cwd=cwd,
             start_new_session=True,
         )
@@ -345,9 +328,9 @@ class Interpreter:
     path: Path
     python: str
     """Version of Python."""
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str]
     """Versions of dask and distributed there."""
-    has_plugin: bool = False
+    has_plugin: bool
     """Whether it can run pytest with this plugin."""
 
 
@@ -362,13 +345,36 @@ def interpreter_for(spec: str, cache: Path, timeout_s: float) -> Interpreter:
 
     Raises:
         SettingsError: if it is no interpreter, or none that can run a scheduler.
-        ClusterError: if an environment could not be made.
+        ClusterError: if an environment could not be made, or the interpreter does not answer.
     """
-    named = read_spec(spec)
-    if isinstance(named, Path):
-        return check_interpreter(named)
-    deadline = time.monotonic() + timeout_s
-    return check_interpreter(environment_of(named, cache, deadline), spec.strip())
+    path = read_spec(spec)
+    label = repr(str(path))
+    if isinstance(path, Packages):
+        label = repr(spec.strip())
+        path = environment_of(path, cache, time.monotonic() + timeout_s)
+    try:
+        facts = _facts(path, label)
+        python, versions = facts["python"], facts.get("versions")
+        if facts["implementation"] != "CPython":
+            raise UnfitError(f"is {facts['implementation']}; profilers know CPython alone")
+        if Version(python) < Version(OLDEST_PYTHON):
+            raise UnfitError(f"is Python {python}; it must be {OLDEST_PYTHON} or newer")
+        if versions is None:
+            raise UnfitError(
+                f"cannot import distributed ({facts['trouble']}); install it there: "
+                f"{path} -m pip install distributed"
+            )
+        release = Version(versions["distributed"])
+        # A checkout without tags has a version of 0.
+        if Version(OLDEST_DISTRIBUTED) > release and release.release != (0,):
+            raise UnfitError(f"has distributed {release}; it must be {OLDEST_DISTRIBUTED} or newer")
+    except UnfitError as error:
+        raise SettingsError(f"schedprof: {label} {error}") from None
+    return Interpreter(path, python, versions, facts.get("tests", False))
+
+
+class UnfitError(Exception):
+    """Why an interpreter cannot run a scheduler."""
 
 
 def read_spec(spec: str) -> Path | Packages:
@@ -380,16 +386,26 @@ def read_spec(spec: str) -> Path | Packages:
     spec = spec.strip()
     if COMMAND.fullmatch(spec) and (command := shutil.which(spec)):
         return Path(command)
-    if _is_path(spec) and _place(spec).exists():  # as a whole, since a path may have spaces
-        place = _place(spec)
-        return Packages((), (str(place),)) if _is_checkout(place) else _interpreter_at(place)
+    if _is_path(spec) and (place := _place(spec)).exists():  # as a whole: a path may have spaces
+        if _is_checkout(place):
+            return Packages((), (str(place),))
+        inside = [place / name for name in ("bin/python", "Scripts/python.exe", "python.exe")]
+        for path in inside if place.is_dir() else [place]:
+            if path.exists():
+                return path
+        raise SettingsError(
+            f"schedprof: {str(place)!r} is neither an environment (no bin/python in it) nor a "
+            f"source checkout (no {' or '.join(BUILD_FILES[:2])}); give {FORMS}"
+        )
     words = [word for word in SEPARATOR.split(LOOSE.sub(r"\1", spec)) if word]
     if not words:
         raise SettingsError(f"schedprof: nothing was named to compare with; give {FORMS}")
-    return Packages(
-        tuple(_requirement(word) for word in words if not _is_path(word)),
-        tuple(_checkout(word) for word in words if _is_path(word)),
-    )
+    requirements = tuple(word for word in words if not _is_path(word))
+    checkouts = tuple(str(_place(word)) for word in words if _is_path(word))
+    for checkout in checkouts:  # all else uv checks
+        if not os.path.exists(checkout):
+            raise SettingsError(f"schedprof: there is nothing at {checkout!r}; give {FORMS}")
+    return Packages(requirements, checkouts)
 
 
 def _is_path(text: str) -> bool:
@@ -407,75 +423,8 @@ def _is_checkout(place: Path) -> bool:
     return any((place / name).is_file() for name in BUILD_FILES)
 
 
-def _interpreter_at(place: Path) -> Path:
-    if not place.is_dir():
-        return place
-    for inside in ("bin/python", "Scripts/python.exe", "python.exe"):
-        if (place / inside).exists():
-            return place / inside
-    raise SettingsError(
-        f"schedprof: {str(place)!r} is neither an environment (no bin/python in it) nor a source "
-        f"checkout (no {' or '.join(BUILD_FILES[:2])}); give {FORMS}"
-    )
-
-
-def _checkout(word: str) -> str:
-    place = _place(word)
-    if not place.exists():
-        raise SettingsError(f"schedprof: there is nothing at {str(place)!r}; give {FORMS}")
-    if not _is_checkout(place):
-        raise SettingsError(
-            f"schedprof: {str(place)!r} is no source checkout "
-            f"(no {' or '.join(BUILD_FILES[:2])} in it)"
-        )
-    return str(place)
-
-
-def _requirement(word: str) -> str:
-    if "://" in word and "@" not in word.partition("://")[0]:
-        return word  # a URL without a name, which uv accepts
-    try:
-        Requirement(word)
-    except InvalidRequirement as error:
-        reason = str(error).partition("\n")[0]
-        raise SettingsError(
-            f"schedprof: {word!r} is no requirement ({reason}); give {FORMS}"
-        ) from None
-    return word
-
-
-def check_interpreter(path: Path, name: str = "") -> Interpreter:
-    """Run an interpreter to ask for its versions, and check them.
-
-    Args:
-        path: path of the interpreter.
-        name: name for messages, by default the path.
-
-    Raises:
-        SettingsError: if it cannot run a scheduler.
-        ClusterError: if it does not answer.
-    """
-    label = repr(name or str(path))
-    facts = _facts(path, label)
-    python, versions = facts["python"], facts.get("versions")
-    if facts["implementation"] != "CPython":
-        raise _unfit(label, f"is {facts['implementation']}; profilers know CPython alone")
-    if Version(python) < Version(OLDEST_PYTHON):
-        raise _unfit(label, f"is Python {python}; it must be {OLDEST_PYTHON} or newer")
-    if versions is None:
-        raise _unfit(
-            label,
-            f"cannot import distributed ({facts['trouble']}); install it there: "
-            f"{path} -m pip install distributed",
-        )
-    release = Version(versions["distributed"])
-    # A checkout without tags has a version of 0.
-    if Version(OLDEST_DISTRIBUTED) > release and release.release != (0,):
-        raise _unfit(label, f"has distributed {release}; it must be {OLDEST_DISTRIBUTED} or newer")
-    return Interpreter(path, python, versions, facts.get("tests", False))
-
-
 def _facts(path: Path, label: str) -> dict[str, Any]:
+    """Return what an interpreter says of itself."""
     if not path.exists():
         raise SettingsError(f"schedprof: there is no interpreter at {str(path)!r}; give {FORMS}")
     try:
@@ -486,15 +435,11 @@ def _facts(path: Path, label: str) -> dict[str, Any]:
             f"schedprof: {label} did not say within {ASKING_S:g} s which Python it is"
         ) from None
     except OSError as error:
-        raise _unfit(label, f"is no Python ({error.strerror}); give {FORMS}") from None
+        raise UnfitError(f"is no Python ({error.strerror}); give {FORMS}") from None
     answers = [line for line in output.splitlines() if line.startswith(MARK)]
     try:
         facts: dict[str, Any] = json.loads(answers[-1].removeprefix(MARK))
     except (IndexError, ValueError):
         words = (output.strip().splitlines() or ["nothing"])[-1][:MOST_WORDS]
-        raise _unfit(label, f"is no Python (it said {words!r}); give {FORMS}") from None
+        raise UnfitError(f"is no Python (it said {words!r}); give {FORMS}") from None
     return facts
-
-
-def _unfit(label: str, why: str) -> SettingsError:
-    return SettingsError(f"schedprof: {label} {why}")

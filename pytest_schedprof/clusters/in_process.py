@@ -62,16 +62,10 @@ class Schedulers(OwnProcess):
         """Patch the methods that reset counters, and the one that starts a client."""
         for scheduler in list(Scheduler._instances):
             self._begun_at[scheduler] = scheduler.transition_counter
-        clients = [each for each in list(Client._instances) if not isinstance(each, Line)]
-        self.has_client = any(each.status == "running" for each in clients)
-        before_close, before_clear = Scheduler.close, Scheduler._clear_task_state
-        before_start: Any = Client._start
+        clients = [client for client in list(Client._instances) if not isinstance(client, Line)]
+        self.has_client = any(client.status == "running" for client in clients)
+        before_clear = Scheduler._clear_task_state
         counting = self
-
-        @functools.wraps(before_close)
-        async def close(scheduler: Scheduler, *args: Any, **keywords: Any) -> Any:
-            counting._count_out(scheduler)
-            return await before_close(scheduler, *args, **keywords)
 
         @functools.wraps(before_clear)
         def clear(scheduler: Scheduler) -> Any:
@@ -79,18 +73,14 @@ class Schedulers(OwnProcess):
                 counting._left.update(finished(scheduler))
             return before_clear(scheduler)
 
-        @functools.wraps(before_start)
-        def start(client: Client, *args: Any, **keywords: Any) -> Any:
-            counting.has_client = counting.has_client or not isinstance(client, Line)
-            return before_start(client, *args, **keywords)
-
-        for patched, function in ((Scheduler, close), (Scheduler, clear), (Client, start)):
-            self._patch(patched, function)
+        replace(Scheduler, before_clear.__name__, clear, self._undo)
+        _patch(Scheduler, "close", self._undo, before=self._count_out)
+        _patch(Client, "_start", self._undo, before=self._note_client)
         self._local.register()
         self._undo.callback(self._local.unregister)
 
-    def _patch(self, owner: Any, function: Any) -> None:
-        replace(owner, function.__wrapped__.__name__, function, self._undo)
+    def _note_client(self, client: Client) -> None:
+        self.has_client |= not isinstance(client, Line)
 
     def unwatch(self) -> None:
         """Undo `watch`."""
@@ -111,7 +101,12 @@ class Schedulers(OwnProcess):
             self._left.update(finished(scheduler), transitions=scheduler.transition_counter)
 
     def _living(self) -> list[Scheduler]:
-        living = [each for each in list(Scheduler._instances) if self._lives(each)]
+        living = [
+            scheduler
+            for scheduler in list(Scheduler._instances)
+            # Others of earlier tests may be in memory.
+            if scheduler not in self._counted and scheduler.status not in GONE
+        ]
         for scheduler in living:
             self._note(scheduler)
         return living
@@ -123,17 +118,13 @@ class Schedulers(OwnProcess):
         if has_worked and scheduler.thread_id:
             self.threads.add(scheduler.thread_id)
 
-    def _lives(self, scheduler: Scheduler) -> bool:
-        """Return whether a scheduler is open; others of earlier tests may be in memory."""
-        return scheduler not in self._counted and scheduler.status not in GONE
-
     def run_on_loops(self, function: Callable[[], None]) -> None:
         """Run a function in the threads of the event loops of all schedulers but in this thread."""
-        here = threading.get_ident()
-        loops = {each.loop for each in self._living() if each.thread_id not in (None, here)}
-        done = [_run_on(loop, function) for loop in loops]
-        for each in done:
-            each.wait(LOOP_S)
+        mine = (None, threading.get_ident())
+        schedulers = self._living()
+        loops = {scheduler.loop for scheduler in schedulers if scheduler.thread_id not in mine}
+        for done in [_run_on(loop, function) for loop in loops]:
+            done.wait(LOOP_S)
 
     @property
     def is_any_alive(self) -> bool:
@@ -148,7 +139,7 @@ class Schedulers(OwnProcess):
     @property
     def transition_counter(self) -> int:
         """Transitions of all schedulers, in the form of a scheduler's attribute."""
-        living = sum(each.transition_counter for each in self._living())
+        living = sum(scheduler.transition_counter for scheduler in self._living())
         return self._left["transitions"] + living
 
     @property
@@ -255,10 +246,6 @@ class InProcess:
         """Return None: the scheduler's process is the test's own."""
 
 
-ANSWER_S = 5.0
-"""How long to wait for an event loop in another thread."""
-
-
 class Observer:
     """Is called in the thread of the event loop of what it observes."""
 
@@ -338,15 +325,15 @@ def _patch(
     @functools.wraps(method)
     async def patched(one: Any, *args: Any, **keywords: Any) -> Any:
         before(one)
-        found = await method(one, *args, **keywords)
+        result = await method(one, *args, **keywords)
         after(one)
-        return found
+        return result
 
     replace(owner, name, patched, undo)
 
 
 def _running(kind: Any) -> list[Any]:
-    return [each for each in list(kind._instances) if each.status == Status.running]
+    return [node for node in list(kind._instances) if node.status == Status.running]
 
 
 def _on_loop(one: Any, call: Callable[[], None]) -> None:
@@ -354,11 +341,4 @@ def _on_loop(one: Any, call: Callable[[], None]) -> None:
     if one.thread_id == threading.get_ident():
         call()
         return
-    done = threading.Event()
-
-    def run() -> None:
-        call()
-        done.set()
-
-    one.loop.add_callback(run)
-    done.wait(ANSWER_S)
+    _run_on(one.loop, call).wait(LOOP_S)

@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any, TextIO
 
 from distributed import Scheduler, Worker
+from distributed.compatibility import asyncio_run
+from distributed.config import get_loop_factory
 from distributed.core import Status
 from distributed.security import Security
 
@@ -33,21 +35,12 @@ class LocalWorker(Worker):
 
 def run(spec: dict[str, Any], serving: Coroutine[Any, Any, None]) -> None:
     """Run what serves the nodes, in virtual time if they are those of a virtual cluster."""
-    if spec["role"] != "virtual":
-        return _run_on_chosen_loop(serving)
-    from pytest_schedprof.virtual import node
+    if spec["role"] == "virtual":
+        from pytest_schedprof.virtual import node
 
-    node.run(serving)
-
-
-def _run_on_chosen_loop(serving: Coroutine[Any, Any, None]) -> None:
-    """Run on the event loop that dask's configuration chooses, as dask's own programs do."""
-    try:
-        from distributed.compatibility import asyncio_run
-        from distributed.config import get_loop_factory
-    except ImportError:  # an earlier release sets the event loop when it is imported
-        return asyncio.run(serving)
-    asyncio_run(serving, loop_factory=get_loop_factory())
+        node.run(serving)
+    else:  # on the event loop that dask's configuration chooses, as dask's own programs do
+        asyncio_run(serving, loop_factory=get_loop_factory())
 
 
 async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Future[None]) -> None:
@@ -83,37 +76,27 @@ async def _until_left(slots: Sequence[NodeSlot]) -> None:
     """Wait until all nodes have left, those that joined later too."""
     await asyncio.gather(*(slot.until_left() for slot in slots))
     servers = {getattr(slot.node, "server", None) for slot in slots}
-    await asyncio.gather(*(guest for each in servers for guest in getattr(each, "guests", ())))
+    await asyncio.gather(*(guest for server in servers for guest in getattr(server, "guests", ())))
 
 
 async def _makers(spec: dict[str, Any]) -> list[Callable[[], Any]]:
     security = Security(**spec["security"])
-    if spec["role"] == "hollow-workers":
-        return await _hollow_makers(spec, security)
+    if spec["role"] == "hollow-workers":  # which share the server of this process
+        from pytest_schedprof.virtual.behaviour import read_behaviour
+        from pytest_schedprof.virtual.hollow_server import WorkerServer
+        from pytest_schedprof.virtual.hollow_worker import HollowWorker
+
+        behaviour = read_behaviour(spec["options"])
+        server = WorkerServer(spec["scheduler"], behaviour, security, spec["block"])
+        await server
+        hollow = partial(HollowWorker, server, nthreads=spec["threads"])
+        return [partial(hollow, name=f"{spec['first'] + n}") for n in range(spec["count"])]
     options = {**spec["options"], "security": security}
     if spec["role"] == "scheduler":
-        return [partial(Scheduler, **options, **_expected(spec))]
+        if spec["hollow_workers"]:
+            from pytest_schedprof.virtual.arrivals import expect
+
+            options |= expect(spec["hollow_workers"])
+        return [partial(Scheduler, **options)]
     make = partial(LocalWorker, spec["scheduler"], **options)
     return [partial(make, name=f"{number}") for number in range(spec["count"])]
-
-
-def _expected(spec: dict[str, Any]) -> dict[str, Any]:
-    if not spec.get("hollow_workers"):
-        return {}
-    from pytest_schedprof.virtual.arrivals import expect
-
-    return expect(spec["hollow_workers"])
-
-
-async def _hollow_makers(spec: dict[str, Any], security: Security) -> list[Callable[[], Any]]:
-    """Return makers of hollow workers, which share the server of this process."""
-    from pytest_schedprof.virtual.behaviour import read_behaviour
-    from pytest_schedprof.virtual.hollow_server import WorkerServer
-    from pytest_schedprof.virtual.hollow_worker import HollowWorker
-
-    server = WorkerServer(
-        spec["scheduler"], read_behaviour(spec["options"]), security, spec["block"]
-    )
-    await server
-    make = partial(HollowWorker, server, nthreads=spec["threads"])
-    return [partial(make, name=f"{spec['first'] + number}") for number in range(spec["count"])]

@@ -39,9 +39,8 @@ def is_known(kind: str | None, name: str) -> bool:
 
 
 def _known(kind: str | None) -> tuple[str, ...]:
-    if kind is None:
-        return tuple(dict.fromkeys(name for each in KINDS for name in option_names(each)))
-    return option_names(kind)
+    kinds = KINDS if kind is None else (kind,)
+    return tuple(dict.fromkeys(name for known in kinds for name in option_names(known)))
 
 
 def check_cluster_options(kind: str | None, options: Mapping[str, str]) -> None:
@@ -90,7 +89,7 @@ def check_known_to_dask(options: Mapping[str, str]) -> None:
 
 def _near(key: str, known: Sequence[str]) -> list[str]:
     """Return the keys that end with an incomplete one, or else similar ones."""
-    ending = [each for each in known if each.endswith(f".{key}")]
+    ending = [name for name in known if name.endswith(f".{key}")]
     return ending or difflib.get_close_matches(key, known, 2)
 
 
@@ -138,13 +137,13 @@ def with_settings(text: str, options: Mapping[str, str]) -> str:
     If the reason names the value of one of them, dask refused that one.
     """
     settings = {name: value for name, value in options.items() if name.startswith("config.")}
-    words = {each.strip(".") for each in re.findall(r"[^\s'\"`(),:;]+", text)}
+    words = {word.strip(".") for word in re.findall(r"[^\s'\"`(),:;]+", text)}
     named = {name: value for name, value in settings.items() if value in words}
     if not settings:
         return text
-    told = ", ".join(f"{name}={value}" for name, value in (named or settings).items())
+    assigned = ", ".join(f"{name}={value}" for name, value in (named or settings).items())
     what = "dask refuses" if named else "a cluster did not start with"
-    return f"schedprof: {what} {told}: {text.removeprefix('schedprof: ')}"
+    return f"schedprof: {what} {assigned}: {text.removeprefix('schedprof: ')}"
 
 
 def worker_options(options: Mapping[str, str]) -> dict[str, Any]:

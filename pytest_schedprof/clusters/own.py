@@ -16,7 +16,7 @@ from typing import Any
 import dask.config
 from distributed.security import Security
 
-from pytest_schedprof.clusters.child import Child
+from pytest_schedprof.clusters.child import Child, Watch
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
 from pytest_schedprof.clusters.options import (
     NOTHING,
@@ -26,7 +26,6 @@ from pytest_schedprof.clusters.options import (
     with_settings,
     worker_options,
 )
-from pytest_schedprof.clusters.watch import Watch
 from pytest_schedprof.control.reachability import require_compatible
 from pytest_schedprof.errors import ClusterError
 
@@ -86,7 +85,6 @@ class OwnCluster(Cluster):
 
     @classmethod
     def start(cls, spec: ClusterSpec, *, timeout_s: float) -> OwnCluster:
-        """Start the processes and wait until all of them are ready."""
         return cls(
             spec.workers,
             timeout_s=timeout_s,
@@ -103,7 +101,7 @@ class OwnCluster(Cluster):
     def _start(self, orders: Sequence[dict[str, Any]], deadline: float) -> None:
         """Start all processes at once, since each takes long to import distributed."""
         names = [SCHEDULER, *(f"workers-{n}" if n else "workers" for n in range(len(orders)))]
-        scheduler, *workers = (self._child(each) for each in names)
+        scheduler, *workers = map(self._child, names)
         self._children = [*workers, scheduler]
         hollow = sum(order["count"] for order in orders if order["role"] == "hollow-workers")
         scheduler.tell(
@@ -143,14 +141,12 @@ class OwnCluster(Cluster):
         return {name: value for name, value in values.items() if value}
 
     def watch(self, patience_s: float) -> None:
-        """End the scheduler's process if it gives no sign of life for so long."""
         patience_s = self._patience(patience_s)
         if self._watch is None:
             self._watch = Watch(self._children[-1], patience_s)
         self._watch.patience_s = patience_s
 
     def death(self, patience_s: float = 0) -> str | None:
-        """Return how the scheduler ended, with the last line of its log."""
         scheduler = self._children[-1]
         death = scheduler.death(patience_s)
         if scheduler.reason:
@@ -158,15 +154,12 @@ class OwnCluster(Cluster):
         return f"{death}; its log ends: {scheduler.last_words()}" if death else None
 
     def log(self) -> bytes:
-        """Return the scheduler's log."""
         return self._children[-1].logged()
 
     def is_whole(self) -> bool:
-        """Return whether all processes run."""
         return not any(child.death() for child in self._children)
 
     def close(self) -> None:
-        """End all processes and remove their files."""
         if self._watch is not None:
             self._watch.end()
             self._watch = None

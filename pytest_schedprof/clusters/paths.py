@@ -33,25 +33,25 @@ def session_paths(path: Sequence[str] | None = None) -> SessionPaths:
     """Sort the entries of `sys.path` by their position before or after the standard library."""
     path = sys.path if path is None else path
     library = _library()
-    first = next((number for number, each in enumerate(path) if each in library), len(path))
-    others = [(each, number < first) for number, each in enumerate(path) if each not in library]
+    first = next((number for number, entry in enumerate(path) if entry in library), len(path))
+    others = [(entry, number < first) for number, entry in enumerate(path) if entry not in library]
     return SessionPaths(
-        tests=tuple(each for each, is_early in others if each and is_early and not is_site(each)),
-        beside=tuple(each for each, is_early in others if not is_early and not is_site(each)),
-        sites=tuple(each for each, _ in others if is_site(each)),
+        tests=tuple(e for e, is_early in others if e and is_early and not is_site(e)),
+        beside=tuple(e for e, is_early in others if not is_early and not is_site(e)),
+        sites=tuple(e for e, _ in others if is_site(e)),
     )
 
 
 def _library() -> frozenset[str]:
     places = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
     archive = f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
-    found = {place / "lib-dynload" for place in places} | {
+    places |= {place / "lib-dynload" for place in places} | {
         place.parent / archive for place in places
     }
     if sys.platform == "win32":
         base = Path(sys.base_prefix)
-        found |= {base, base / "DLLs", base / archive}
-    return frozenset(map(str, places | found))
+        places |= {base, base / "DLLs", base / archive}
+    return frozenset(map(str, places))
 
 
 def is_site(path: str) -> bool:

@@ -3,12 +3,13 @@
 Reads one JSON line that says what to run, answers with one that says what runs, and ends when
 another line comes, its standard input closes, or its parent dies. So it ends with the test session,
 also if that is killed, and then removes the cluster's directory. A question mark it answers: so the
-session knows that its interpreter does not stand still (`watch.py`).
+session knows that its interpreter does not stand still (`Watch` in child.py).
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import faulthandler
 import json
 import os
@@ -19,8 +20,6 @@ import sys
 import threading
 from contextlib import suppress
 from typing import Any
-
-from pytest_schedprof.clusters.leaving import leave_at_once
 
 GRACE_S = 5.0
 
@@ -34,11 +33,27 @@ lock. Nobody else uses it, and it does no harm where nobody listens."""
 
 def main() -> None:
     """Serve as told until the parent is gone, and end."""
-    _serve_as_told(sys.argv[1])
+    _serve(sys.argv[1])
     leave_at_once()
 
 
-def _serve_as_told(directory: str) -> None:
+def leave_at_once() -> None:
+    """End this process after its threads and what was registered for its end.
+
+    Interpreters also take all imported modules apart. That takes longer than all else that a small
+    cluster does, because a forked process then copies the memory that it shares with its server.
+    """
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]  # `multiprocessing` calls it too
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # its other end is closed, or this one
+                stream.flush()
+    finally:
+        os._exit(0)
+
+
+def _serve(directory: str) -> None:
     if TELL_PLACE is not None:
         faulthandler.register(TELL_PLACE, file=2, all_threads=False)
     signs = os.dup(1)
@@ -82,9 +97,8 @@ def _allow_descriptors() -> None:
     except ImportError:  # Windows
         return
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(
-        ValueError, OSError
-    ):  # macOS reports an unlimited number, which it does not accept
+    # macOS reports an unlimited number, which it does not accept.
+    with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pytest_schedprof.clusters import KINDS, class_of
 from pytest_schedprof.clusters.attached import AttachedCluster, as_cluster
 from pytest_schedprof.clusters.contract import Cluster, ClusterRequest, ClusterSpec
-from pytest_schedprof.clusters.forking import SERVERS
+from pytest_schedprof.clusters.fork_server import SERVERS
 from pytest_schedprof.clusters.options import check_cluster_options
 from pytest_schedprof.clusters.under_test import (
     SchedulerUnderTest,
@@ -25,43 +25,6 @@ from pytest_schedprof.virtual.behaviour import RecordedTasks, read_trait
 
 DYING_S = 2.0
 """How long a scheduler that hung up may take to be seen dead."""
-
-
-class ClusterPool:
-    """Holds at most one running cluster: an idle second one would disturb measurements."""
-
-    def __init__(self) -> None:
-        self._spec: ClusterSpec | None = None
-        self._cluster: Cluster | None = None
-        self._is_open = True
-        SERVERS.hold()
-
-    def get(self, spec: ClusterSpec, *, timeout_s: float) -> Cluster:
-        """Return the running cluster if it fits the specification and is whole, else a new one."""
-        if self._cluster is None or spec != self._spec or not self._cluster.is_whole():
-            self.end()
-            self._cluster = start(spec, timeout_s=timeout_s)
-            self._spec = spec
-        return self._cluster
-
-    def replacement(self, cluster: Cluster, *, timeout_s: float) -> Cluster | None:
-        """Return a new cluster for a dead one of this pool; None if it is none, or lives."""
-        if cluster is not self._cluster or self._spec is None or not cluster.death(DYING_S):
-            return None
-        return self.get(self._spec, timeout_s=timeout_s)
-
-    def close(self) -> None:
-        """End the running cluster, and hold the fork servers no longer."""
-        self.end()
-        if self._is_open:
-            self._is_open = False
-            SERVERS.release()
-
-    def end(self) -> None:
-        """End the running cluster, if any."""
-        if self._cluster is not None:
-            cluster, self._cluster = self._cluster, None
-            cluster.close()
 
 
 def start(spec: ClusterSpec, *, timeout_s: float) -> Cluster:
@@ -82,19 +45,30 @@ logger = logging.getLogger(__name__)
 
 
 class ClusterSession:
-    """Starts the clusters of a session, one at a time, and connects to the one in use."""
+    """Starts the clusters of a session, and connects to the one in use.
+
+    At most one of them runs at a time: an idle second one would disturb measurements.
+    """
 
     def __init__(self, interpreter: str = "") -> None:
         self._interpreter = interpreter
-        self._pool = ClusterPool()
+        self._spec: ClusterSpec | None = None
+        self._cluster: Cluster | None = None
         self._control: Control | None = None
+        self._is_open = True
+        SERVERS.hold()
 
     def cluster(self, request: ClusterRequest) -> Cluster:
-        """Return the requested cluster, and start it if it does not run."""
-        return self._pool.get(self._spec(request), timeout_s=request.timeout_s)
+        """Return the requested cluster: the running one if it fits and is whole, else a new one."""
+        spec = replace(_spec(request), interpreter=self._interpreter, launcher=request.launcher)
+        return self._running(spec, request.timeout_s)
 
-    def _spec(self, request: ClusterRequest) -> ClusterSpec:
-        return replace(_spec(request), interpreter=self._interpreter, launcher=request.launcher)
+    def _running(self, spec: ClusterSpec, timeout_s: float) -> Cluster:
+        if self._cluster is None or spec != self._spec or not self._cluster.is_whole():
+            self._end()
+            self._cluster = start(spec, timeout_s=timeout_s)
+            self._spec = spec
+        return self._cluster
 
     @contextmanager
     def scheduler(self, value: object, request: ClusterRequest) -> Iterator[SchedulerUnderTest]:
@@ -104,11 +78,10 @@ class ClusterSession:
         try:
             control, before = self._reach(cluster, request)
         except SchedulerLostError:
-            # It died since the test before: that is no fault of this one.
-            replacement = self._pool.replacement(cluster, timeout_s=request.timeout_s)
-            if replacement is None:
+            if cluster is not self._cluster or self._spec is None or not cluster.death(DYING_S):
                 raise
-            cluster = replacement
+            # It died since the test before: that is no fault of this one.
+            cluster = self._running(self._spec, request.timeout_s)
             control, before = self._reach(cluster, request)
         try:
             with open_scheduler(cluster, control) as scheduler:
@@ -119,21 +92,24 @@ class ClusterSession:
     def close(self) -> None:
         """Close the control line and the clusters that were started."""
         self._hang_up()
-        self._pool.close()
+        self._end()
+        if self._is_open:
+            self._is_open = False
+            SERVERS.release()
+
+    def _end(self) -> None:
+        if self._cluster is not None:
+            cluster, self._cluster = self._cluster, None
+            cluster.close()
 
     def _reach(self, cluster: Cluster, request: ClusterRequest) -> tuple[Control, Surroundings]:
         """Connect to a scheduler, and look at what is on it before the test."""
         cluster.watch(request.timeout_s)
-        control = self._connect(cluster, request.timeout_s)
-        return control, look_around(cluster, control)
-
-    def _connect(self, cluster: Cluster, timeout_s: float) -> Control:
         control = self._control
         if control is None or control.address != cluster.address or not control.is_up:
             self._hang_up()
-            control = cluster.open_line(timeout_s)
-            self._control = control
-        return control
+            control = self._control = cluster.open_line(request.timeout_s)
+        return control, look_around(cluster, control)
 
     def _hang_up(self) -> None:
         if self._control is not None:
@@ -154,7 +130,7 @@ class ClusterSession:
             if left:
                 logger.info("schedprof: the next test gets a new cluster: %s", left)
                 self._hang_up()
-                self._pool.end()
+                self._end()
 
 
 def _spec(request: ClusterRequest) -> ClusterSpec:
@@ -163,8 +139,13 @@ def _spec(request: ClusterRequest) -> ClusterSpec:
     options = dict(request.options)  # if an option is given twice, the last one counts
     check_cluster_options(request.kind, options)
     default_workers = KINDS[request.kind].default_workers
-    if default_workers is None:
-        _check_workers(request)
+    if default_workers is None:  # a compose file has its own
+        for name, value in (("workers", request.workers), ("threads", (request.threads or 1) - 1)):
+            if value:
+                raise SettingsError(
+                    f"schedprof: {name} has no effect on cluster {request.kind!r}, whose workers "
+                    "are those of the compose file"
+                )
         return ClusterSpec(request.kind, options=tuple(sorted(options.items())))
     workers, threads = _workforce(request, options, default_workers)
     return ClusterSpec(request.kind, workers, threads, tuple(sorted(options.items())))
@@ -184,21 +165,11 @@ def _workforce(
     return workers, request.threads or there.threads
 
 
-def _check_workers(request: ClusterRequest) -> None:
-    """Refuse numbers of workers and threads: a compose file has its own."""
-    for name, value in (("workers", request.workers), ("threads", (request.threads or 1) - 1)):
-        if value:
-            raise SettingsError(
-                f"schedprof: {name} has no effect on cluster {request.kind!r}, whose workers "
-                "are those of the compose file"
-            )
-
-
 def _check_choice(cluster: Cluster, request: ClusterRequest) -> None:
     """Refuse settings of a marker that somebody else's cluster would silently ignore."""
-    asked = request.chosen & {"workers", "threads", "cluster", "cluster_option", "workload"}
-    if asked and not cluster.is_ours and "://" not in request.kind:
+    ignored = request.chosen & {"workers", "threads", "cluster", "cluster_option", "workload"}
+    if ignored and not cluster.is_ours and "://" not in request.kind:
         raise SettingsError(
-            f"schedprof: marker keyword {sorted(asked)[0]!r} has no effect here: the fixture "
+            f"schedprof: marker keyword {sorted(ignored)[0]!r} has no effect here: the fixture "
             f"schedprof_cluster gives a cluster of its own at {cluster.address!r}"
         )

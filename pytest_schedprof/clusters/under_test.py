@@ -28,9 +28,9 @@ IN_BODYS_THREAD: ContextVar[bool] = ContextVar("schedprof_in_bodys_thread", defa
 class Measure:
     """A narrowed window, for `with` and for `async with`."""
 
-    def __init__(self, window: Callable[[], AbstractContextManager[None]], here: bool = False):
+    def __init__(self, window: Callable[[], AbstractContextManager[None]], is_here: bool = False):
         self._window = window
-        self._here = here
+        self._is_here = is_here
         """Whether the scheduler is in this process, perhaps in this very thread."""
         self._entered: list[AbstractContextManager[None]] = []
 
@@ -45,7 +45,7 @@ class Measure:
     # In another thread, so that the test's event loop, and a client on it, keep running.
 
     async def __aenter__(self) -> None:
-        if self._here:  # its backends observe this thread
+        if self._is_here:  # its backends observe this thread
             self.__enter__()
             return
         token = IN_BODYS_THREAD.set(False)
@@ -55,7 +55,7 @@ class Measure:
             IN_BODYS_THREAD.reset(token)
 
     async def __aexit__(self, *error: Any) -> None:
-        if self._here:
+        if self._is_here:
             self.__exit__(*error)
             return
         await asyncio.to_thread(self.__exit__, *error)
@@ -68,9 +68,11 @@ class CurrentWindow:
 
     @classmethod
     @contextmanager
-    def of(cls, window: Callable[[], AbstractContextManager[None]], here: bool) -> Iterator[None]:
+    def of(
+        cls, window: Callable[[], AbstractContextManager[None]], is_here: bool
+    ) -> Iterator[None]:
         """Make it the current one during a run of the body."""
-        before, cls.measure = cls.measure, lambda: Measure(window, here)
+        before, cls.measure = cls.measure, lambda: Measure(window, is_here)
         try:
             yield
         finally:
@@ -178,8 +180,8 @@ def _names_of(worker: Any) -> list[str]:
     names = [worker] if isinstance(worker, int | str) else worker
     if isinstance(names, Iterable):
         names = list(names)
-        if all(isinstance(each, int | str) for each in names):
-            return [str(each) for each in names]
+        if all(isinstance(name, int | str) for name in names):
+            return [str(name) for name in names]
     raise ClusterError(
         f"schedprof: plan: worker must be a name such as 7, or several of them, got {worker!r}"
     )
@@ -224,11 +226,11 @@ class Surroundings:
 
 def look_around(cluster: Cluster, control: Control) -> Surroundings:
     """Return what a test must not touch: on our own cluster only the number of workers."""
-    found = control.call(facts.surroundings)
+    seen = control.call(facts.surroundings)
     if cluster.is_ours:
-        return Surroundings(workers=found["workers"])
-    others = found["clients"] - {control.client_id}
-    return Surroundings(found["tasks"], others, found["datasets"])
+        return Surroundings(workers=seen["workers"])
+    others = seen["clients"] - {control.client_id}
+    return Surroundings(seen["tasks"], others, seen["datasets"])
 
 
 NOTHING = Surroundings()

@@ -73,8 +73,7 @@ class VirtualCluster(OwnCluster):
         self._conductor.patience_s = patience_s
 
     def is_whole(self) -> bool:
-        """Return False: a new cluster is the same in each run, whatever ran before."""
-        return False
+        return False  # a new one is the same in each run, whatever ran before
 
     def begin_test(self) -> None:
         """Let the client connect at a full time, so that its heartbeats are at the same times."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
 import subprocess
@@ -48,11 +47,11 @@ def test_without_an_address_it_examines_a_scheduler_of_its_own() -> None:
     assert "started for this" in process.stdout
     assert "in the main thread: cputime samples by a timer" in process.stdout
     words = " ".join(process.stdout.split())
-    told = re.search(
+    kept = re.search(
         r"pyspy yes, recorded .{,40}; keeps up with about (\d+) samples a second", words
     )
-    assert told
-    assert 1 <= int(told[1]) < HASTY_HZ
+    assert kept
+    assert 1 <= int(kept[1]) < HASTY_HZ
     assert words.count("keeps up with") == 1
     assert "instructions no: " in process.stdout or is_lent()  # valgrind takes long to start
     pid = int(process.stdout.partition("process ")[2].partition(" of")[0])
@@ -62,25 +61,27 @@ def test_without_an_address_it_examines_a_scheduler_of_its_own() -> None:
 def test_what_it_says_of_a_scheduler_is_so_and_nothing_is_left_there(
     cluster: LocalProcesses, control: Control, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, found = examined(capsys, cluster.address)
-    process, there = psutil.Process(cluster.pid), found["scheduler"]
+    status, findings = examined(capsys, cluster.address)
+    process, there = psutil.Process(cluster.pid), findings["scheduler"]
     assert status == 0
-    assert found["works"]
-    assert not found["is_own"]
+    assert findings["works"]
+    assert not findings["is_own"]
     assert (there["pid"], there["uid"]) == (cluster.pid, process.uids().real)
     assert there["user"] == process.username()
     assert there["versions"]["distributed"] == version("distributed")
     assert there["free_bytes"] > 0
-    assert found["differences"] == []
-    assert found["loop_in_main_thread"]
-    assert abs(found["clock"]["seconds"]) <= found["clock"]["uncertainty"] + 0.001
-    assert 0 < found["clock"]["uncertainty"] < 1
-    works = {each["name"]: each["works"] for each in found["backends"]}
+    assert findings["differences"] == []
+    assert findings["loop_in_main_thread"]
+    assert abs(findings["clock"]["seconds"]) <= findings["clock"]["uncertainty"] + 0.001
+    assert 0 < findings["clock"]["uncertainty"] < 1
+    works = {backend["name"]: backend["works"] for backend in findings["backends"]}
     absent = {*ABSENT, "decisions"}  # which needs a cluster of its own
     absent |= set() if is_lent() else {"instructions"}
     assert works == {name: name not in absent for name in BUILTIN}
-    assert [each["name"] for each in found["backends"] if each["is_chosen"]] == ["pyspy"]
-    assert {each["kept_hz"] for each in found["backends"]} == {None}  # others may need it
+    assert [backend["name"] for backend in findings["backends"] if backend["is_chosen"]] == [
+        "pyspy"
+    ]
+    assert {backend["kept_hz"] for backend in findings["backends"]} == {None}  # others may need it
     assert control.call(attributes) == []
     assert process.children(recursive=True) == []
 
@@ -107,8 +108,8 @@ def test_hardened_scheduler_is_told_what_mends_it_and_what_works(
 def test_missing_pyspy_is_told_how_to_install_it_or_sent(
     scheduler_without_pyspy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, found = examined(capsys, scheduler_without_pyspy)
-    (pyspy,) = [each for each in found["backends"] if each["is_chosen"]]
+    status, findings = examined(capsys, scheduler_without_pyspy)
+    (pyspy,) = [backend for backend in findings["backends"] if backend["is_chosen"]]
     assert status == 1
     assert "is not installed where the scheduler" in pyspy["reason"]
     assert "env/bin/python -m pip install py-spy" in pyspy["remedies"][0]
@@ -142,8 +143,8 @@ def test_loop_that_is_not_in_the_main_thread_decides_what_cputime_does(
     threaded: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     scheduler, worker = threaded
-    status, found = examined(capsys, "--backend", "cputime", scheduler)
-    assert not found["loop_in_main_thread"]
+    status, findings = examined(capsys, "--backend", "cputime", scheduler)
+    assert not findings["loop_in_main_thread"]
     assert status == (1 if sys.version_info[:2] == (3, 11) else 0)
     assert main(["doctor", worker]) == 1
     said = capsys.readouterr().err
@@ -187,8 +188,8 @@ def test_nobody_there_and_somebody_else_there_are_one_clear_line(
         nobodys_address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
         assert main(["doctor", "--timeout", "1", nobodys_address]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    told = f"schedprof: no scheduler answers at {nobodys_address!r}: nobody listens"
-    assert line.startswith(told)
+    words = f"schedprof: no scheduler answers at {nobodys_address!r}: nobody listens"
+    assert line.startswith(words)
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -199,7 +200,7 @@ def test_help_loads_nothing_heavy() -> None:
         "assert not {'distributed', 'dask', 'msgspec', 'pytest'} & set(sys.modules)"
     )
     process = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=os.getcwd(), timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
     )
     assert process.returncode == 0, process.stderr
     assert "example: schedprof doctor" in process.stdout

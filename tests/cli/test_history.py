@@ -147,14 +147,14 @@ def memory() -> Iterator[str]:
     files.rm("/bucket", recursive=True)
 
 
-def found(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+def recorded(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     assert main(["history", "--json", *arguments]) == 0
     record: dict[str, Any] = json.loads(capsys.readouterr().out)
     return record
 
 
 def by_name(record: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {f"{each['metric']}({each['subject']})": each for each in record["series"]}
+    return {f"{one['metric']}({one['subject']})": one for one in record["series"]}
 
 
 def test_a_step_is_told_with_its_commit_and_what_else_changed_there(
@@ -172,8 +172,8 @@ def test_a_step_is_told_with_its_commit_and_what_else_changed_there(
     assert f"    bytecodes({TRANSITION})" in text
     assert f"calls({TRANSITION})" not in text  # calls did not change
     assert text.count(place) == 4  # the whole, the owner, the function, and the CPU time
-    told, _, why = text.partition("\n\ntest_a.py::test_b  counts\n")
-    assert told.endswith(
+    table, _, why = text.partition("\n\ntest_a.py::test_b  counts\n")
+    assert table.endswith(
         f"commits with steps:\n  {sha(STEP)[:9]} (2026-03-21): 4 up, 0 down, in 1 test\n"
         "30 runs, 11 series: 4 steps, 0 trends"
     )
@@ -185,9 +185,9 @@ def test_a_step_is_told_with_its_commit_and_what_else_changed_there(
 def test_figures_come_in_the_order_of_commits(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    series = by_name(found(capsys, str(runs)))
+    series = by_name(recorded(capsys, str(runs)))
     figures = series["bytecodes()"]["figures"]
-    assert [each["moment"]["run_id"] for each in figures] == [f"run-{n}" for n in range(RUNS)]
+    assert [figure["moment"]["run_id"] for figure in figures] == [f"run-{n}" for n in range(RUNS)]
     (step,) = series["bytecodes()"]["course"]["steps"]
     assert (step["at"], step["before"], step["after"]) == (STEP, 509, pytest.approx(514))
     (step,) = series["cpu()"]["course"]["steps"]
@@ -212,10 +212,12 @@ def test_pages_show_what_changed_over_the_runs(
 
 def test_series_are_chosen(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = str(runs)
-    assert set(by_name(found(capsys, place, "--metric", "cpu"))) == {"cpu()"}
-    small = found(capsys, place, "--function", "*:f", "--metric", "bytecodes", "--metric", "self")
+    assert set(by_name(recorded(capsys, place, "--metric", "cpu"))) == {"cpu()"}
+    small = recorded(
+        capsys, place, "--function", "*:f", "--metric", "bytecodes", "--metric", "self"
+    )
     assert set(by_name(small)) == {"bytecodes(distributed.scheduler:f)"}
-    newest = found(capsys, place, "--last", "5", "--test", "*::test_b")
+    newest = recorded(capsys, place, "--last", "5", "--test", "*::test_b")
     assert newest["runs"] == 5
     assert newest["series"][0]["figures"][0]["moment"]["run_id"] == "run-25"
     assert main(["history", place, "--last", "5", "--metric", "calls"]) == 0
@@ -254,7 +256,7 @@ def test_tables_for_a_pull_request(runs: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_any_file_system_of_fsspec_will_do(memory: str, capsys: pytest.CaptureFixture[str]) -> None:
-    series = by_name(found(capsys, memory))
+    series = by_name(recorded(capsys, memory))
     assert [step["at"] for step in series["bytecodes()"]["course"]["steps"]] == [STEP]
 
 
@@ -306,56 +308,28 @@ def test_a_test_whose_body_failed_is_no_figure_and_one_that_broke_a_limit_is(
     limit = LimitResult("calls <= 1", Verdict.FAIL, (), parsed=parse_limit("calls <= 1"))
     broken = replace(counts(500.0), limits=(limit,))
     store("08/tests/one/result.json", encode(replace(result(broken), outcome="failed")))
-    figures = by_name(found(capsys, str(tmp_path)))["bytecodes()"]["figures"]
-    assert {f"run-{n}" for n in range(RUNS)} - {each["moment"]["run_id"] for each in figures} == {
-        "run-7"
-    }
-
-
-def nothing(place: Path) -> str:
-    return str(place / "nowhere")
-
-
-def empty(place: Path) -> str:
-    return str(place)
-
-
-def all_corrupt(place: Path) -> str:
-    into(place)("00/run.json", b"[]")
-    return str(place)
-
-
-def without_results(place: Path) -> str:
-    into(place)("00/run.json", encode(run_of(0)))
-    return str(place)
-
-
-def unknown_protocol(place: Path) -> str:
-    return "nosuch://bucket"
-
-
-def silent_host(place: Path) -> str:
-    return "http://127.0.0.1:9/runs/"
+    figures = by_name(recorded(capsys, str(tmp_path)))["bytecodes()"]["figures"]
+    runs = {figure["moment"]["run_id"] for figure in figures}
+    assert {f"run-{n}" for n in range(RUNS)} - runs == {"run-7"}
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("content", "place", "words"),
     [
-        (nothing, "there is no"),
-        (empty, "no run in"),
-        (all_corrupt, "00/run.json' is corrupt"),
-        (without_results, "have no results"),
-        (unknown_protocol, "cannot read 'nosuch://bucket'"),
-        (silent_host, "'http://127.0.0.1:9/runs/'"),
+        (b"", "{place}/nowhere", "there is no"),
+        (b"", "{place}", "no run in"),
+        (b"[]", "{place}", "00/run.json' is corrupt"),
+        (encode(run_of(0)), "{place}", "have no results"),
+        (b"", "nosuch://bucket", "cannot read 'nosuch://bucket'"),
+        (b"", "http://127.0.0.1:9/runs/", "'http://127.0.0.1:9/runs/'"),
     ],
 )
 def test_where_nothing_can_be_read_it_fails(
-    make: Callable[[Path], str],
-    words: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    content: bytes, place: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["history", make(tmp_path)]) == 1
+    if content:
+        into(tmp_path)("00/run.json", content)
+    assert main(["history", place.format(place=tmp_path)]) == 1
     text, errors = capsys.readouterr()
     assert text == ""
     assert errors.startswith("schedprof: ")
@@ -407,7 +381,7 @@ def test_it(schedprof_scheduler):
         subprocess.run([*git, *command], cwd=project.path, check=True, timeout=60)
     project.run().assert_outcomes(passed=1)
     capsys.readouterr()
-    series = by_name(found(capsys, str(project.path / ".schedprof")))
+    series = by_name(recorded(capsys, str(project.path / ".schedprof")))
     (figure,) = series["bytecodes()"]["figures"]
     head = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=project.path, text=True)
     assert figure["moment"]["commit"]["sha"] == head.strip()

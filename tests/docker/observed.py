@@ -39,7 +39,7 @@ class Observed:
         """Calls of a function per task, as counted by `counts`."""
         backend = self._backend("counts")
         assert backend.costs is not None
-        (cost,) = [each for each in backend.costs.functions if each.function == function]
+        (cost,) = [cost for cost in backend.costs.functions if cost.function == function]
         return cost.total["calls"] / backend.window.tasks
 
     def has_seen_burning(self, backend: str) -> bool:
@@ -52,7 +52,7 @@ class Observed:
         shares = self._backend(backend).shares
         assert shares is not None
         (burning,) = [s for s in shares.functions if s.function.endswith("burn_scheduler_cpu")]
-        hottest = max(shares.functions, key=lambda each: each.self_share.value)
+        hottest = max(shares.functions, key=lambda share: share.self_share.value)
         return hottest is burning and burning.share.value * shares.busy_samples > 25
 
     def artifact(self, backend: str) -> str:
@@ -63,5 +63,5 @@ class Observed:
 
     def _backend(self, name: str) -> BackendResult:
         record = read_record(self._record, Result)
-        (found,) = [each for each in record.backends if each.backend == name]
-        return found
+        (backend,) = [one for one in record.backends if one.backend == name]
+        return backend

@@ -40,12 +40,12 @@ def test_hardened_refuses_pyspy_with_advice_and_lets_others_work(project: Projec
     with composed(HARDENED, services=["scheduler", "worker-1"]) as place:
         refused = Observed(project, f"tcp://{place}", "pyspy").outcome
         others = Observed(project, f"tcp://{place}", "cputime", "counts", "viztracer")
-        status, told = doctor(f"tcp://{place}")
+        status, text = doctor(f"tcp://{place}")
         assert doctor("--backend", "cputime", f"tcp://{place}")[0] == 0
     assert status == 1
-    assert "a seccomp filter there refuses ptrace" in " ".join(told.split())
-    assert "--cap-add SYS_PTRACE" in told
-    assert "cputime" in told.splitlines()[-1]
+    assert "a seccomp filter there refuses ptrace" in " ".join(text.split())
+    assert "--cap-add SYS_PTRACE" in text
+    assert "cputime" in text.splitlines()[-1]
     assert_refused(refused)
     others.outcome.assert_outcomes(passed=1)
     assert others.has_seen_burning("cputime")

@@ -21,10 +21,10 @@ def read_by_the_docs(path: Path) -> list[str]:
     """Run the program of the page in a fresh interpreter."""
     (program,) = re.findall(r"```python\n(import struct\n.*?)```", PAGE.read_text(), re.DOTALL)
     assert "pytest_schedprof" not in program
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
     )
-    return told.stdout.splitlines()
+    return done.stdout.splitlines()
 
 
 def expected(content: bytes) -> list[str]:

@@ -62,8 +62,8 @@ def test_links_that_leave_docs_lead_to_the_repository(
 @pytest.mark.parametrize(("url", "above"), [("", ""), ("pages/", "../")])
 def test_pictures_in_html_are_found_from_every_page(hook: ModuleType, url: str, above: str) -> None:
     written = '<source srcset="a-dark.png"><img src="a-light.png" alt="b">'
-    told = hook.on_page_markdown(written, SimpleNamespace(url=url), CONFIG)
-    assert told == f'<source srcset="{above}a-dark.png"><img src="{above}a-light.png" alt="b">'
+    page = hook.on_page_markdown(written, SimpleNamespace(url=url), CONFIG)
+    assert page == f'<source srcset="{above}a-dark.png"><img src="{above}a-light.png" alt="b">'
 
 
 def test_every_picture_of_a_page_is_there() -> None:

@@ -26,7 +26,7 @@ PINNED = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 def test_actions_are_pinned_by_commit_with_the_version_beside_it(workflow: Path) -> None:
     used = re.findall(r"uses: (.*)", workflow.read_text(encoding="utf-8"))
     assert used
-    assert [each for each in used if not PINNED.fullmatch(each) and each != "./"] == []
+    assert [name for name in used if not PINNED.fullmatch(name) and name != "./"] == []
 
 
 def test_an_action_has_one_version_in_all_workflows() -> None:
@@ -73,8 +73,8 @@ def test_workflows_are_valid(workflow: Path) -> None:
 
 def as_workflow(action: dict[str, Any]) -> str:
     """Return a workflow with the action's inputs, outputs and steps."""
-    inputs = {name: {**each, "type": "string"} for name, each in action["inputs"].items()}
-    outputs = {name: each["value"] for name, each in action["outputs"].items()}
+    inputs = {name: {**entry, "type": "string"} for name, entry in action["inputs"].items()}
+    outputs = {name: entry["value"] for name, entry in action["outputs"].items()}
     job = {"runs-on": "ubuntu-latest", "outputs": outputs, "steps": action["runs"]["steps"]}
     return yaml.safe_dump({"on": {"workflow_call": {"inputs": inputs}}, "jobs": {"action": job}})
 
@@ -83,7 +83,7 @@ def as_workflow(action: dict[str, Any]) -> str:
 def test_the_steps_of_the_action_are_valid() -> None:
     action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
     assert actionlint("-", text=as_workflow(action)) == ""
-    assert all(("uses" in each) != ("shell" in each) for each in action["runs"]["steps"])
+    assert all(("uses" in step) != ("shell" in step) for step in action["runs"]["steps"])
     broken = as_workflow(action).replace("inputs.backends", "inputs.backend")
     assert 'property "backend" is not defined' in actionlint("-", text=broken)
 
@@ -91,10 +91,12 @@ def test_the_steps_of_the_action_are_valid() -> None:
 def test_texts_reach_the_shell_of_the_action_by_variables_alone() -> None:
     """An expression in a command would be run, whatever a pull request wrote into it."""
     action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
-    assert [each["run"] for each in action["runs"]["steps"] if "${{" in each.get("run", "")] == []
+    assert [step["run"] for step in action["runs"]["steps"] if "${{" in step.get("run", "")] == []
 
 
 def test_the_token_is_given_only_to_steps_that_run_no_code_of_a_pull_request() -> None:
     action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
-    given = [each for each in action["runs"]["steps"] if "GITHUB_TOKEN" in each.get("env", {})]
-    assert [each["name"] for each in given] == ["Fetch the baseline", "Comment"]
+    steps = [step for step in action["runs"]["steps"] if step.get("env", {}).get("GITHUB_TOKEN")]
+    assert [step["name"] for step in steps] == ["Fetch the baseline", "Comment"]
+    (tests,) = [step["env"] for step in action["runs"]["steps"] if step.get("id") == "test"]
+    assert (tests["GITHUB_TOKEN"], tests["GH_TOKEN"]) == ("", "")

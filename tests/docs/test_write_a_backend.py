@@ -82,8 +82,8 @@ def test_the_pages_test_is_profiled_with_options_limits_and_artifacts(profiled: 
     assert backend["backend"] == "alarm"
     assert backend["settings"] == {"rate_hz": 100.0, "depth": 150}
     assert backend["shares"]["busy_samples"] > 10
-    assert any("transition" in each["function"] for each in backend["shares"]["functions"])
-    assert [each["verdict"] for each in backend["limits"]] == ["pass"]
+    assert any("transition" in entry["function"] for entry in backend["shares"]["functions"])
+    assert [limit["verdict"] for limit in backend["limits"]] == ["pass"]
     assert backend["artifacts"] == ["scheduler.alarm.speedscope.json"]
     assert "speedscope: drag it onto" in (record.parent / "index.html").read_text()
 
@@ -113,9 +113,9 @@ def test_one_that_cannot_be_loaded_is_an_error_for_those_who_ask_for_it_alone(
     (tmp_path / metadata.name).symlink_to(metadata)  # without the package
     (tmp_path / "test_it.py").write_text("def test_it(): pass")
     broken = Installed(tmp_path, tmp_path)
-    asked = broken.run("pytest", "--schedprof=alarm", "-p", "no:cacheprovider")
-    assert asked.returncode == pytest.ExitCode.USAGE_ERROR
+    chosen = broken.run("pytest", "--schedprof=alarm", "-p", "no:cacheprovider")
+    assert chosen.returncode == pytest.ExitCode.USAGE_ERROR
     label = "entry point 'schedprof_alarm.backend:AlarmBackend' of schedprof-alarm 1.0"
-    assert f"schedprof: backend 'alarm' ({label}) cannot be used: " in asked.stderr
+    assert f"schedprof: backend 'alarm' ({label}) cannot be used: " in chosen.stderr
     other = broken.run("pytest", "--schedprof=cputime", "-p", "no:cacheprovider")
     assert other.returncode == 0, other.stdout + other.stderr

@@ -43,8 +43,8 @@ def corpus(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture
 def patch(corpus: Any, tmp_path: Path) -> Any:
     (tmp_path / "1a2b3c.patch").write_text(PATCH)
-    (found,) = corpus.read_corpus([tmp_path])
-    return found
+    (patch,) = corpus.read_corpus([tmp_path])
+    return patch
 
 
 def site(tmp_path: Path, text: str) -> Path:
@@ -68,4 +68,4 @@ def test_a_patch_that_the_release_lacks_is_refused_and_not_applied_forwards(
     with pytest.raises(corpus.PatchError, match=r"does not reverse in 2025\.4\.0"):
         corpus.reverse(patch, tmp_path / "site")
     assert file.read_text() == BAD
-    assert [each.name for each in file.parent.iterdir()] == ["one.py"]
+    assert [path.name for path in file.parent.iterdir()] == ["one.py"]

@@ -100,12 +100,12 @@ def install_checkout(site: Path, version: str) -> None:
 
 
 def test_what_is_asked_for_is_installed_and_all_else_is_as_on_this_side(tmp_path: Path) -> None:
-    here = tmp_path / "here" / "site-packages"
-    install_checkout(here, "1")
+    site = tmp_path / "site-packages"
+    install_checkout(site, "1")
     deep = wheel(tmp_path, "deep", "3")
-    asked = wheel(tmp_path, "edited", "2", "iniconfig>=1", deep, "absent; extra == 'more'")
-    sites = (str(here), *(path for path in sys.path if path.endswith("site-packages")))
-    there = made(tmp_path, [asked], sites)
+    named = wheel(tmp_path, "edited", "2", "iniconfig>=1", deep, "absent; extra == 'more'")
+    sites = (str(site), *(path for path in sys.path if path.endswith("site-packages")))
+    there = made(tmp_path, [named], sites)
     assert there("__import__('edited').version") == "2"
     assert there("__import__('deep').version") == "3"
     assert there("__import__('iniconfig').__file__") == __import__("iniconfig").__file__
@@ -115,11 +115,11 @@ def test_what_is_asked_for_is_installed_and_all_else_is_as_on_this_side(tmp_path
 def test_a_checkout_of_this_side_stays_unless_its_version_is_excluded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, need: str, version: str
 ) -> None:
-    here = tmp_path / "here" / "site-packages"
-    install_checkout(here, "1")
+    site = tmp_path / "site-packages"
+    install_checkout(site, "1")
     wheel(tmp_path, "edited", "2")
     monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path))
-    there = made(tmp_path, [wheel(tmp_path, "named", "1", need)], (str(here),))
+    there = made(tmp_path, [wheel(tmp_path, "named", "1", need)], (str(site),))
     assert there("__import__('edited').version") == version
 
 
@@ -139,42 +139,58 @@ def test_without_uv_one_line_says_how_to_install_it(
 def test_extras_that_are_asked_for_are_installed_with_those_that_they_need(tmp_path: Path) -> None:
     deep = wheel(tmp_path, "deep", "3", f"{wheel(tmp_path, 'deeper', '4')} ; extra == 'all'")
     needs = (f"{deep.replace('deep@', 'deep[all] @ ')} ; extra == 'more'", "absent; extra == 'no'")
-    asked = wheel(tmp_path, "wide", "2", *needs).replace("wide@", "wide[more] @ ")
-    there = made(tmp_path, [asked], ())
+    named = wheel(tmp_path, "wide", "2", *needs).replace("wide@", "wide[more] @ ")
+    there = made(tmp_path, [named], ())
     assert there("__import__('deep').version") == "3"
     assert there("__import__('deeper').version") == "4"
 
 
 def test_a_checkout_there_wins_over_a_package_here(tmp_path: Path) -> None:
-    here = tmp_path / "here" / "site-packages"
-    here.mkdir(parents=True)
-    (here / "edited.py").write_text("version = 'of this side'\n")
-    (here / "only_here.py").write_text("")
-    there = made(tmp_path, [wheel(tmp_path, "unrelated", "1")], (str(here),))
+    site = tmp_path / "site-packages"
+    site.mkdir(parents=True)
+    (site / "edited.py").write_text("version = 'of this side'\n")
+    (site / "only_here.py").write_text("")
+    there = made(tmp_path, [wheel(tmp_path, "unrelated", "1")], (str(site),))
     own = Path(there("__import__('unrelated').__file__")).parent
     install_checkout(own, "2")
     assert there("__import__('edited').version") == "2"
-    assert there("__import__('only_here').__file__") == str(here / "only_here.py")
+    assert there("__import__('only_here').__file__") == str(site / "only_here.py")
+
+
+@pytest.mark.parametrize(
+    ("spec", "cause"),
+    [
+        ("distributed=2026.7.0", "no such comparison operator"),
+        ("distributed==2026.7.0 ???", "expected '-c', '-e', '-r' or the start of a requirement"),
+        (f"dask {Path(__file__).parent}", "does not appear to be a Python project"),
+    ],
+)
+def test_what_is_neither_a_requirement_nor_a_checkout_is_told_in_one_line(
+    tmp_path: Path, spec: str, cause: str
+) -> None:
+    with pytest.raises(ClusterError, match=f"cannot be installed: .*{cause}") as caught:
+        interpreter_for(spec, tmp_path / "cache", MAKING_S)
+    assert "\n" not in str(caught.value)
 
 
 def test_needs_that_contradict_each_other_are_told(tmp_path: Path) -> None:
     three = [wheel(tmp_path, "three", version).replace("@", " @ ") for version in "12"]
-    asked = [wheel(tmp_path, name, "1", need) for name, need in zip("ab", three, strict=True)]
+    named = [wheel(tmp_path, name, "1", need) for name, need in zip("ab", three, strict=True)]
     with pytest.raises(ClusterError, match=r"cannot be installed: .*three"):
-        made(tmp_path, asked, ())
+        made(tmp_path, named, ())
 
 
 def test_an_environment_is_made_once_also_by_two_sessions_at_a_time(tmp_path: Path) -> None:
-    wanted = Packages((wheel(tmp_path, "one", "1"),))
+    packages = Packages((wheel(tmp_path, "one", "1"),))
     cache = tmp_path / "cache"
 
     def get() -> Path:
-        return environment_of(wanted, cache, time.monotonic() + MAKING_S)
+        return environment_of(packages, cache, time.monotonic() + MAKING_S)
 
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(lambda _: get(), range(2))
     assert first == second
-    assert [path.name for path in cache.iterdir()] == [name_of(wanted)]
+    assert [path.name for path in cache.iterdir()] == [name_of(packages)]
     written = os.stat(first.parent.parent / "pyvenv.cfg").st_mtime_ns
     assert get() == first
     assert os.stat(first.parent.parent / "pyvenv.cfg").st_mtime_ns == written
@@ -275,13 +291,14 @@ def test_this_interpreter_says_what_it_is(tmp_path: Path, monkeypatch: pytest.Mo
     # Neither the working directory nor PYTHONPATH may stand for what is installed.
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    found = interpreter_for(sys.executable, tmp_path, 1.0)
-    assert found.path == Path(sys.executable)
-    assert found.python == ".".join(map(str, sys.version_info[:3]))
-    assert found.versions["distributed"] == metadata.version("distributed")
+    interpreter = interpreter_for(sys.executable, tmp_path, 1.0)
+    assert interpreter.path == Path(sys.executable)
+    assert interpreter.python == ".".join(map(str, sys.version_info[:3]))
+    assert interpreter.versions["distributed"] == metadata.version("distributed")
 
 
 @pytest.mark.parametrize("kind", ["docker", "tcp://127.0.0.1:8786"])
 def test_clusters_that_are_not_our_own_have_an_interpreter_of_their_own(kind: str) -> None:
-    with pytest.raises(SettingsError, match="has an interpreter of its own"):
+    words = "has an interpreter of its own; .* can run cluster 'local' or 'simulated'"
+    with pytest.raises(SettingsError, match=words):
         start(ClusterSpec(kind, interpreter="/usr/bin/python3"), timeout_s=1)

@@ -70,8 +70,8 @@ def test_only_what_was_asked_for_is_another_there(other: Interpreter, cluster: C
     with Control(cluster.address) as control:
         there = control.call(facts.describe)["versions"]
         on_workers = control.call_workers(facts.process)
-    here = facts.versions()
-    assert {name for name in here if here[name] != there.get(name)} == {"dask", "distributed"}
+    ours = facts.versions()
+    assert {name for name in ours if ours[name] != there.get(name)} == {"dask", "distributed"}
     assert len(on_workers) == 2
 
 
@@ -80,8 +80,8 @@ def test_functions_of_tests_are_found_there_and_settings_but_no_defaults(
 ) -> None:
     with any_versions(), Client(cluster.address) as client:
         assert client.gather(client.map(doubled, range(3))) == [0, 2, 4]
-        told = client.run_on_scheduler(seen)
-    assert told == {"prefix": str(other.path.parent.parent), "stealing": False, "others": 1}
+        settings = client.run_on_scheduler(seen)
+    assert settings == {"prefix": str(other.path.parent.parent), "stealing": False, "others": 1}
 
 
 def test_hollow_workers_think_with_the_state_machine_of_that_release(other: Interpreter) -> None:
@@ -120,7 +120,7 @@ def test_backends_see_it(pytester: pytest.Pytester, other: Interpreter) -> None:
     )
     result = project.result()
     assert (result.outcome, result.troubles) == ("passed", ())
-    assert {each.backend for each in result.backends} == {"counts", "cputime", "pyspy"}
+    assert {backend.backend for backend in result.backends} == {"counts", "cputime", "pyspy"}
     assert result.environment is not None
     assert result.environment.versions["distributed"] == THERE
 
@@ -129,10 +129,10 @@ def test_a_release_that_is_too_far_off_is_told_with_both_versions(cache: Path) -
     beyond = interpreter_for(f"distributed=={BEYOND}", cache, MAKING_S)
     with pytest.raises(ClusterError) as caught:
         start(ClusterSpec("local", 1, interpreter=str(beyond.path)), timeout_s=30)
-    told = str(caught.value)
-    assert told.startswith("schedprof: dask's client here does not get on with the scheduler of")
-    assert f"distributed is {HERE} where the tests run and {BEYOND} where the scheduler" in told
-    assert "schedprof compare" in told
+    text = str(caught.value)
+    assert text.startswith("schedprof: dask's client here does not get on with the scheduler of")
+    assert f"distributed is {HERE} where the tests run and {BEYOND} where the scheduler" in text
+    assert "schedprof compare" in text
     assert not processes_of(beyond)
 
 
@@ -150,14 +150,14 @@ def test_two_runs_are_proposed_where_no_turns_are_possible_and_they_work(
     beyond = interpreter_for(f"distributed=={BEYOND}", cache, MAKING_S)
     project = Project(pytester)
     project.write(TWO_TESTS)
-    given = ("--schedprof=counts", "--schedprof-workers=2", "test_it.py")
-    result = project.run(*given, f"--schedprof-against={beyond.path}")
+    arguments = ("--schedprof=counts", "--schedprof-workers=2", "test_it.py")
+    result = project.run(*arguments, f"--schedprof-against={beyond.path}")
     result.assert_outcomes(errors=2)
     commands = [line for line in result.outlines if " -m pytest " in line]
     first, second, *again = commands
     assert again  # the second test is told the same, without another trial
     assert again == [first, second] * (len(again) // 2)  # in CI pytest's summary has it all again
-    assert first == f"{beyond.path} -m pytest {' '.join(given)} --schedprof-save=the-other-side"
+    assert first == f"{beyond.path} -m pytest {' '.join(arguments)} --schedprof-save=the-other-side"
     assert second.startswith(sys.executable)
     for command in (first, second):
         done = subprocess.run(
@@ -168,7 +168,7 @@ def test_two_runs_are_proposed_where_no_turns_are_possible_and_they_work(
 
 
 def processes_of(interpreter: Interpreter) -> list[psutil.Process]:
-    return [each for each in descendants() if str(interpreter.path) in cmdline(each)]
+    return [child for child in descendants() if str(interpreter.path) in cmdline(child)]
 
 
 def cmdline(process: psutil.Process) -> list[str]:

@@ -64,8 +64,8 @@ def test_a_pull_request_is_told_which_line_made_the_scheduler_slower(
 ) -> None:
     done = runner.run("push", PUSHED)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [each.name for each in server.artifacts] == ["schedprof", "schedprof-baseline"]
-    run, baseline = (names_in(each.content) for each in server.artifacts)
+    assert [artifact.name for artifact in server.artifacts] == ["schedprof", "schedprof-baseline"]
+    run, baseline = (names_in(artifact.content) for artifact in server.artifacts)
     assert any(name.endswith("/index.html") for name in run)
     assert {name.partition("/")[0] for name in baseline} > {"sources"}
     assert server.comments == []
@@ -86,7 +86,7 @@ def test_a_pull_request_is_told_which_line_made_the_scheduler_slower(
     (comment,) = server.comments
     assert "heavy:Counter.transition" in comment
     assert f"Commit abc123, [pages and profiles]({server.url}/pages/schedprof)" in comment
-    assert [each.name for each in server.artifacts[2:]] == ["schedprof"]
+    assert [artifact.name for artifact in server.artifacts[2:]] == ["schedprof"]
 
     runner.write("heavy.py", FILES["heavy.py"])
     done = runner.run("pull_request", PROPOSED)

@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 
 from pytest_schedprof.clusters import DEFAULT, KINDS, ClusterKind, class_of, option_names
-from pytest_schedprof.clusters.contract import ClusterSpec
-from pytest_schedprof.clusters.session import start
-from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.measuring.options import option_named
 from pytest_schedprof.measuring.settings import read_value
 from pytest_schedprof.virtual.behaviour import TRAITS
@@ -50,9 +47,3 @@ def test_the_option_takes_every_kind_and_describes_it() -> None:
         assert read_value("cluster", name, "a test") == name
         assert repr(name) in option.help
         assert kind.description in option.help
-
-
-def test_only_some_kinds_take_another_interpreter() -> None:
-    spec = ClusterSpec("docker", interpreter="/usr/bin/python3")
-    with pytest.raises(SettingsError, match="can run cluster 'local' or 'simulated'"):
-        start(spec, timeout_s=1)

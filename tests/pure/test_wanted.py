@@ -71,10 +71,7 @@ def test_an_interpreter_is_named_by_its_path_its_environment_or_its_command(
         ("  ", "nothing was named"),
         (",", "nothing was named"),
         ("/no/such/place", "there is nothing at '/no/such/place'"),
-        ("distributed=2026.7.0", "'distributed=2026.7.0' is no requirement"),
-        ("distributed==2026.7.0 ???", "'???' is no requirement"),
         (str(Path(__file__).parent), "is neither an environment"),
-        (f"dask {Path(__file__).parent}", "is no source checkout"),
     ],
 )
 def test_what_is_neither_is_refused_with_what_can_be_given(spec: str, words: str) -> None:
@@ -157,10 +154,10 @@ def test_the_path_of_tests_is_told_from_what_is_installed() -> None:
     library = sysconfig.get_path("stdlib")
     site, early_site = "/env/lib/python3/site-packages", "/apps/site-packages"
     path = ["", "/tests", early_site, library, f"{library}/lib-dynload", site, "/checkout"]
-    found = session_paths(path)
-    assert found.tests == ("/tests",)
-    assert found.beside == ("/checkout",)
-    assert found.sites == (early_site, site)
+    paths = session_paths(path)
+    assert paths.tests == ("/tests",)
+    assert paths.beside == ("/checkout",)
+    assert paths.sites == (early_site, site)
 
 
 def test_only_what_differs_from_its_defaults_is_said_to_another_release() -> None:

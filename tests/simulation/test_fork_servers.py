@@ -15,13 +15,13 @@ import psutil
 import pytest
 from support import wait_for
 
-from pytest_schedprof.clusters import child, forking
-from pytest_schedprof.clusters.forking import MOST_SERVERS, Forked, ForkServers
+from pytest_schedprof.clusters import child, fork_server
+from pytest_schedprof.clusters.fork_server import MOST_SERVERS, Forked, ForkServers
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
 
 pytestmark = pytest.mark.skipif(
-    not forking.is_possible(), reason="this system has no descriptors of processes"
+    not fork_server.is_possible(), reason="this system has no descriptors of processes"
 )
 
 
