@@ -47,103 +47,80 @@ class Choices:
     def __init__(self, scheduler: Scheduler, loop: VirtualLoop) -> None:
         self._scheduler: Any = scheduler
         self._loop = loop
-        self._window: _Decided | None = None
+        self._table: Table | None = None
+        self._keys, self._workers, self._begun = Names(), Names(), 0.0
+        self._to_be_sent: set[Any] = set()
+        """Keys of tasks that are assigned to a worker and not yet sent."""
+        self._thefts: list[tuple[list[Any], Any]] = []
+        """Rows of thefts without a thief, and their tasks."""
 
     def begin(self, keys: Names, workers: Names, begun: float) -> None:
         """Begin a window."""
-        self._window = _Decided(self._scheduler, keys, workers, begun)
-
-    def end(self) -> dict[str, list[Any]]:
-        """End the window; return its decisions by column."""
-        window, self._window = self._window, None
-        assert window is not None
-        return window.table.columns()
-
-    def transition(self, key: Any, start: Any, finish: Any, *args: Any, **kwargs: Any) -> None:
-        """Note the worker of a task before the scheduler decides about another task."""
-        if finish == "processing" and self._window is not None:
-            self._window.chosen(self._loop.now, self._scheduler.tasks[key])
-
-    def sent(self, address: str, messages: Collection[dict[str, Any]]) -> None:
-        """Note the decisions in messages to a worker."""
-        if self._window is not None:
-            for message in messages:
-                if message["op"] in ("compute-task", "steal-request"):
-                    self._window.sent(self._loop.now, address, message)
-                if message["op"] == "steal-request":
-                    self._loop.call_soon(self.complete, self._window)
-
-    def complete(self, window: _Decided) -> None:
-        """Add the thieves, which are known when the requests have been sent."""
-        window.complete()
-
-
-class ChoosingLine(Line):
-    """A line from the scheduler to a worker, which notes decisions and messages."""
-
-    choices: Choices
-    journal: Journal
-    address: str
-
-    def send(self, *messages: dict[str, Any]) -> None:
-        super().send(*messages)
-        self.journal.passed("out", messages)
-        self.choices.sent(self.address, messages)
-
-
-class _Decided:
-    """The decisions of one window."""
-
-    def __init__(self, scheduler: Any, keys: Names, workers: Names, begun: float) -> None:
-        self.table = Table(
+        self._keys, self._workers, self._begun = keys, workers, begun
+        self._to_be_sent, self._thefts = set(), []
+        self._table = Table(
             "at", "kind", "key", "worker", "occupancy", "processing", "fetch", "rule", "others",
             "other", "other_occupancy", "other_processing", "other_fetch",
         )  # fmt: skip
-        self._scheduler = scheduler
-        self._keys, self._workers = keys, workers
-        self._begun = begun
-        self._to_be_sent: set[Any] = set()
-        """Keys of tasks that are assigned to a worker and not yet sent."""
-        self._thefts: list[tuple[int, Any]] = []
-        """Rows of thefts without a thief, and their tasks."""
 
-    def chosen(self, now: float, task: Any) -> None:
+    def end(self) -> dict[str, list[Any]]:
+        """End the window; return its decisions by column."""
+        table, self._table = self._table, None
+        assert table is not None
+        return table.columns()
+
+    def transition(self, key: Any, start: Any, finish: Any, *args: Any, **kwargs: Any) -> None:
+        """Note the worker of a task before the scheduler decides about another task."""
+        if finish == "processing" and self._table is not None:
+            self._note_choice(self._scheduler.tasks[key], self._table)
+
+    def sent(self, address: str, messages: Collection[dict[str, Any]]) -> None:
+        """Note the decisions in messages to a worker."""
+        if (table := self._table) is None:
+            return
+        for message in messages:
+            if message["op"] in ("compute-task", "steal-request"):
+                self._note_message(address, message, table)
+            if message["op"] == "steal-request":
+                self._loop.call_soon(self.complete)
+
+    def complete(self) -> None:
+        """Add the thieves, which are known when the requests have been sent."""
+        stealing = self._scheduler.extensions.get("stealing")
+        for row, task in self._thefts:
+            info = stealing.in_flight.get(task) if stealing else None
+            if info is not None:
+                row[-4:] = self._state(task, info["thief"])
+        self._thefts.clear()
+
+    def _note_choice(self, task: Any, table: Table) -> None:
         """Note the worker of a task, which is among the worker's tasks already."""
         self._to_be_sent.add(task.key)
         worker = task.processing_on
         others = self._others(task, worker)
-        self._add(now, COMPUTE, task, self._state_before(task, worker), *others)
+        table.rows.append(self._row(COMPUTE, task, self._state_before(task, worker), *others))
 
-    def sent(self, now: float, address: str, message: dict[str, Any]) -> None:
+    def _note_message(self, address: str, message: dict[str, Any], table: Table) -> None:
         """Note a request to give a task back, or the message of a stolen task to the thief."""
         task = self._scheduler.tasks.get(message["key"])
         worker = self._scheduler.workers.get(address)
         if task is None or worker is None:
             return
         if message["op"] == "steal-request":
-            self._thefts.append((len(self.table.rows), task))
-            self._add(now, STEAL, task, self._state(task, worker), BY_THEFT, 1)
+            row = self._row(STEAL, task, self._state(task, worker), BY_THEFT, 1)
+            table.rows.append(row)
+            self._thefts.append((row, task))
         elif task.key in self._to_be_sent:
             self._to_be_sent.remove(task.key)
         else:
-            self._add(now, STOLEN, task, self._state_before(task, worker), BY_THEFT, 0)
+            state = self._state_before(task, worker)
+            table.rows.append(self._row(STOLEN, task, state, BY_THEFT, 0))
 
-    def complete(self) -> None:
-        """Add the thieves to all requests."""
-        stealing = self._scheduler.extensions.get("stealing")
-        for row, task in self._thefts:
-            info = stealing.in_flight.get(task) if stealing else None
-            if info is not None:
-                self.table.rows[row][-4:] = self._state(task, info["thief"])
-        self._thefts.clear()
-
-    def _add(
-        self, now: float, kind: int, task: Any, state: State, rule: int, others: int,
-        best: State = NOBODY,
-    ) -> None:  # fmt: skip
-        at = round((now - self._begun) * 1e6)
-        row = [at, kind, self._keys[task.key], *state, rule, others, *best]
-        self.table.rows.append(row)
+    def _row(
+        self, kind: int, task: Any, state: State, rule: int, others: int, best: State = NOBODY
+    ) -> list[Any]:
+        at = round((self._loop.now - self._begun) * 1e6)
+        return [at, kind, self._keys[task.key], *state, rule, others, *best]
 
     def _others(self, task: Any, chosen: Any) -> tuple[int, int, State]:
         """Return the rule of the choice, the number of other workers, and the best of them."""
@@ -182,6 +159,19 @@ class _Decided:
         occupancy = self._scheduler._calc_occupancy(counts, network)
         number, _, processing, fetch = self._state(task, worker)
         return number, round(occupancy * 1e6), processing - 1, fetch
+
+
+class ChoosingLine(Line):
+    """A line from the scheduler to a worker, which notes decisions and messages."""
+
+    choices: Choices
+    journal: Journal
+    address: str
+
+    def send(self, *messages: dict[str, Any]) -> None:
+        super().send(*messages)
+        self.journal.passed("out", messages)
+        self.choices.sent(self.address, messages)
 
 
 def _holders(task: Any) -> dict[Any, None]:

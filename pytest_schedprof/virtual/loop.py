@@ -18,8 +18,6 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from select import select
 from typing import Any
 
-from tornado.ioloop import IOLoop
-
 from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.errors import StuckError
 from pytest_schedprof.virtual.stories import Fault, names_at_work, tell_standstill
@@ -181,10 +179,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     ) -> asyncio.Future[Any]:
         """Run a function at once: a thread would take real time while the clock moves."""
         return asyncio.wrap_future(AtOnce().submit(func, *args), loop=self)
-
-    def give_clock(self) -> None:
-        """Give Tornado's timers the clock of this loop, which must run."""
-        IOLoop.current().time = self.time  # type: ignore[method-assign]
 
     def move(self) -> None:
         """Set the clock to the next timer of this process or of the test's process."""

@@ -16,6 +16,7 @@ from distributed import Scheduler, utils
 from distributed.comm.inproc import global_manager
 from distributed.scheduler import TaskGroup
 from distributed.worker_state_machine import TaskState
+from tornado.ioloop import IOLoop
 from tornado.iostream import IOStream
 
 from pytest_schedprof.agent.decisions import WORLD
@@ -50,7 +51,7 @@ async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Futur
     """Start scheduler and workers, report their addresses, and serve until the parent is gone."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
-    loop.give_clock()
+    IOLoop.current().time = loop.time  # type: ignore[method-assign]
     utils._offload_executor = AtOnce()  # type: ignore[assignment]
     _fix_chance(int(spec["options"].get("seed", 0)))
     _name_addresses()

@@ -164,7 +164,7 @@ from pytest_schedprof.virtual import choices
 
 def dask_setup(scheduler):
     if {is_without}:
-        choices._Decided.chosen = choices._Decided.sent = lambda *arguments: None
+        choices.Choices._note_choice = choices.Choices._note_message = lambda *arguments: None
 """
 
 
