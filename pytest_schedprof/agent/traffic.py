@@ -105,14 +105,9 @@ class Traffic:
 
     def _is_schedulers(self, connection: Any) -> bool:
         if connection not in self.known:
-            if not any(_has(scheduler, connection) for scheduler in list(self.schedulers)):
-                return False
-            self.known.add(connection)
-        return True
-
-
-def _has(scheduler: Any, connection: Any) -> bool:
-    """Whether a scheduler accepted a connection or keeps it in its pool."""
-    pool = scheduler.rpc
-    groups = (*pool.available.values(), *pool.occupied.values())
-    return connection in scheduler._comms or any(connection in group for group in groups)
+            for scheduler in list(self.schedulers):  # that accepted it, or keeps it in its pool
+                pool = scheduler.rpc
+                groups = (*pool.available.values(), *pool.occupied.values(), scheduler._comms)
+                if any(connection in group for group in groups):
+                    self.known.add(connection)
+        return connection in self.known
