@@ -46,7 +46,7 @@ class Monitor(Counted):
         alone: Iterable[CodeType] = (),
         *,
         bytecodes: bool,
-        all_threads: bool = False,
+        others: object = None,
         periodic: Iterable[Any] = (),
         callers: Callers | None = None,
     ) -> None:
@@ -57,7 +57,7 @@ class Monitor(Counted):
             clockwork: code that is not, nor what it calls.
             alone: code that is counted, but not what it calls.
             bytecodes: whether to count them too.
-            all_threads: whether to count on all threads.
+            others: what runs on other event loops; if there is any, all threads are counted.
             callers: counts who calls, if that is wanted.
             periodic: callbacks of the event loop, which run without any event if their code is
                 not counted. Other threads must do nothing meanwhile, for they would not count.
@@ -75,7 +75,7 @@ class Monitor(Counted):
         self.bodies = set(self.alone)
         """The `id` of code that is counted itself while what it calls is not: that of modules that
         are imported, once, in the first test that needs them."""
-        self.ident: Callable[[], int] = _anybody if all_threads else get_ident
+        self.ident: Callable[[], int] = _anybody if others else get_ident
         """Returns what the calling thread is known by in `threads`."""
         self.threads = {self.ident()}
         """The threads that count: the one that begins, and the one to which the scheduler offloads
