@@ -22,7 +22,7 @@ from .names import codes_of
 from .opcodes import Opcodes
 from .orders import put_in_order
 from .recordings import Recording, as_json, begin, under_way
-from .spans import whose_in
+from .spans import Whose, whose_in
 from .traffic import Traffic
 
 SIZE = 4
@@ -87,17 +87,23 @@ NOT_COUNTED_OF_CLIENT = (
 """Functions that differ between runs in virtual time too: neither they nor what they call count."""
 
 
+HAS_MONITORING = hasattr(sys, "monitoring")
+
+
+def kind_of_counter(whose: Whose | None = None) -> Callable[..., Monitor | Opcodes]:
+    """Return what makes a counter, of all spans together or of each apart."""
+    if not HAS_MONITORING:
+        return partial(Opcodes, whose=whose)
+    return Monitor if whose is None else partial(MonitorBySpan, whose)
+
+
 class ClientCounts:
     """Counts in the thread that begins, and in those of the clients' event loops."""
 
     def __init__(self, modules: Sequence[str], without: Sequence[str]) -> None:
         self.choice = Choice(modules, without)
-        self.counter: Monitor | Opcodes
         left_out = list(codes_of(NOT_COUNTED_OF_CLIENT))
-        if hasattr(sys, "monitoring"):
-            self.counter = Monitor(self.choice, left_out, bytecodes=True, all_threads=True)
-        else:
-            self.counter = Opcodes(self.choice, left_out, bytecodes=True, others=run_on_loops)
+        self.counter = kind_of_counter()(self.choice, left_out, bytecodes=True, others=run_on_loops)
 
     def begin(self) -> bool:
         """Start to count; False if that is not possible here.
@@ -175,8 +181,6 @@ are."""
 OWN = f"{__name__}:"
 """Begin of the names of functions of this module."""
 
-HAS_MONITORING = hasattr(sys, "monitoring")
-
 MOST_WORKERS = 5000 if HAS_MONITORING else 1000
 """Workers up to which periodic functions are counted in virtual time: stealing compares all idle
 workers for each task, so that a test with 10,000 took minutes. Before Python 3.12 each bytecode is
@@ -209,33 +213,19 @@ class CountsRecording(Recording):
         self.undo = ExitStack()
         self.bytecodes = bytecodes
         self.callers = Callers() if is_detailed else None
-        self.counter: Monitor | Opcodes
-        others = getattr(holder, "run_on_loops", None)
         left_out, alone = (list(codes_of(names)) for names in clockwork_of(holder))
         periodic = getattr(holder, "periodic_callbacks", {}).values()
-        if HAS_MONITORING:
-            made = Monitor if self.whose is None else partial(MonitorBySpan, self.whose)
-            self.counter = made(
-                choice,
-                left_out,
-                alone,
-                bytecodes=bytecodes,
-                all_threads=others is not None,
-                # In real time another thread may count at the same time.
-                periodic=periodic if is_in_virtual_time(holder) else (),
-                callers=self.callers,
-            )
-        else:
-            self.counter = Opcodes(
-                choice,
-                left_out,
-                alone,
-                bytecodes=bytecodes,
-                others=others,
-                periodic=periodic,
-                callers=self.callers,
-                whose=self.whose,
-            )
+        if HAS_MONITORING and not is_in_virtual_time(holder):
+            periodic = ()  # another thread may count at the same time
+        self.counter = kind_of_counter(self.whose)(
+            choice,
+            left_out,
+            alone,
+            bytecodes=bytecodes,
+            others=getattr(holder, "run_on_loops", None),
+            periodic=periodic,
+            callers=self.callers,
+        )
         self.traffic = Traffic(world_of(holder))
         self.holder = holder
 

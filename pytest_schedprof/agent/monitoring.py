@@ -46,7 +46,7 @@ class Monitor(Counted):
         alone: Iterable[CodeType] = (),
         *,
         bytecodes: bool,
-        all_threads: bool = False,
+        others: object = None,
         periodic: Iterable[Any] = (),
         callers: Callers | None = None,
     ) -> None:
@@ -57,7 +57,7 @@ class Monitor(Counted):
             clockwork: code that is not, nor what it calls.
             alone: code that is counted, but not what it calls.
             bytecodes: whether to count them too.
-            all_threads: whether to count on all threads.
+            others: what runs on other event loops; if there is any, all threads are counted.
             callers: counts who calls, if that is wanted.
             periodic: callbacks of the event loop, which run without any event if their code is
                 not counted. Other threads must do nothing meanwhile, for they would not count.
@@ -75,7 +75,7 @@ class Monitor(Counted):
         self.bodies = set(self.alone)
         """The `id` of code that is counted itself while what it calls is not: that of modules that
         are imported, once, in the first test that needs them."""
-        self.ident: Callable[[], int] = _anybody if all_threads else get_ident
+        self.ident: Callable[[], int] = _anybody if others else get_ident
         """Returns what the calling thread is known by in `threads`."""
         self.threads = {self.ident()}
         """The threads that count: the one that begins, and the one to which the scheduler offloads
@@ -102,7 +102,10 @@ class Monitor(Counted):
         self.local = sum(local)
         for code in self.clockwork.values():
             self._arm(code)
-        self._arm_running(sys._getframe())
+        frame: FrameType | None = sys._getframe()
+        while frame is not None:  # of the functions that run now no start is seen
+            self._find(frame)
+            frame = frame.f_back
         if self.ident is get_ident and self._is_run_elsewhere():
             self._guard()
         monitoring().restart_events()  # those that an earlier recording disabled
@@ -137,12 +140,6 @@ class Monitor(Counted):
         self.armed[id(code)] = code
         monitoring().set_local_events(self.tool, code, self.local)
 
-    def _arm_running(self, frame: FrameType | None) -> None:
-        """Arm the code of the functions that run now, of which no start is seen."""
-        while frame is not None:
-            self._find(frame)
-            frame = frame.f_back
-
     def _find(self, frame: FrameType) -> Answer:
         """Return whether the code of a frame is counted; arm it if so."""
         code = frame.f_code
@@ -156,12 +153,6 @@ class Monitor(Counted):
 
     def _is_of_thread(self) -> bool:
         return self.ident() in self.threads
-
-    def _is_idle(self, code: CodeType) -> bool:
-        """Whether nothing counts now in this code: it is of another thread, or of no task."""
-        if self.ident() not in self.threads:
-            return True
-        return bool(self.paused_by) and id(code) not in self.bodies
 
     def holder(self) -> str:
         """Return the names of the tools that have the numbers."""
@@ -261,14 +252,12 @@ class Monitor(Counted):
 
     def _is_run_elsewhere(self) -> bool:
         """Whether another thread is in chosen code now."""
-        frames = (frame for ident, frame in sys._current_frames().items() if ident != get_ident())
-        return any(self._runs(frame) for frame in frames)
-
-    def _runs(self, frame: FrameType | None) -> bool:
-        while frame is not None:
-            if self._find(frame) is Answer.YES:
-                return True
-            frame = frame.f_back
+        for ident, innermost in sys._current_frames().items():
+            frame: FrameType | None = innermost if ident != get_ident() else None
+            while frame is not None:
+                if self._find(frame) is Answer.YES:
+                    return True
+                frame = frame.f_back
         return False
 
     def _on_start(self) -> Callable[..., object]:
@@ -344,7 +333,8 @@ class Monitor(Counted):
 
     def _handled(self, code: CodeType, offset: int, error: BaseException) -> None:
         self._leave()
-        if id(code) in self.armed and not self._is_idle(code):
+        is_paused = self.paused_by and id(code) not in self.bodies
+        if id(code) in self.armed and self._is_of_thread() and not is_paused:
             self.entries[id(code)][offset] += 1
 
     def _unwound(self, code: CodeType, offset: int, error: BaseException) -> None:

@@ -168,13 +168,8 @@ class Stalls:
 
         @functools.wraps(handler)
         def handle(*args: Any, **keywords: Any) -> Any:
-            begun = perf_counter()
-            stalls.last = begun, code
-            try:
-                return handler(*args, **keywords)
-            finally:
-                if (took := perf_counter() - begun) > LONG_S / 2:
-                    stalls.handled(begun, took, code)
+            stalls.last = perf_counter(), code
+            return step(functools.partial(handler, *args, **keywords))
 
         return handle
 

@@ -48,8 +48,8 @@ class Traffic:
         """Wrap each function in a counter."""
         for name in MODULES:
             module = import_module(name)
-            for function, counter in (("to_frames", self._out), ("from_frames", self._in)):
-                wrap(module, function, counter, self.undo)
+            for function, way in (("to_frames", "out"), ("from_frames", "in")):
+                wrap(module, function, functools.partial(self._counted, way), self.undo)
         if self.world is not None:
             self.world.journal.meter = self.passed
 
@@ -62,23 +62,14 @@ class Traffic:
     # The connection is the caller's `self`. A wrapper of its methods would miss a message on every
     # connection, because a call of `read` is waiting on each of them when the recording begins.
 
-    def _out(self, to_frames: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(to_frames)
-        async def counted(message: Any, *args: Any, **options: Any) -> Any:
+    def _counted(self, way: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        async def counted(content: Any, *args: Any, **options: Any) -> Any:
             connection = sys._getframe(1).f_locals.get("self")
-            frames = await to_frames(message, *args, **options)
-            self._count("out", connection, message, frames)
-            return frames
-
-        return counted
-
-    def _in(self, from_frames: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(from_frames)
-        async def counted(frames: Any, *args: Any, **options: Any) -> Any:
-            connection = sys._getframe(1).f_locals.get("self")
-            message = await from_frames(frames, *args, **options)
-            self._count("in", connection, message, frames)
-            return message
+            result = await function(content, *args, **options)
+            message, frames = (content, result) if way == "out" else (result, content)
+            self._count(way, connection, message, frames)
+            return result
 
         return counted
 
@@ -105,14 +96,9 @@ class Traffic:
 
     def _is_schedulers(self, connection: Any) -> bool:
         if connection not in self.known:
-            if not any(_has(scheduler, connection) for scheduler in list(self.schedulers)):
-                return False
-            self.known.add(connection)
-        return True
-
-
-def _has(scheduler: Any, connection: Any) -> bool:
-    """Whether a scheduler accepted a connection or keeps it in its pool."""
-    pool = scheduler.rpc
-    groups = (*pool.available.values(), *pool.occupied.values())
-    return connection in scheduler._comms or any(connection in group for group in groups)
+            for scheduler in list(self.schedulers):  # that accepted it, or keeps it in its pool
+                pool = scheduler.rpc
+                groups = (*pool.available.values(), *pool.occupied.values(), scheduler._comms)
+                if any(connection in group for group in groups):
+                    self.known.add(connection)
+        return connection in self.known

@@ -270,8 +270,14 @@ class VizTracerRecording(Recording):
         return step
 
     def trace(self, call: Callable[[], Any]) -> Any:
-        """Trace one call; wrapped in C to stay out of the trace."""
-        if not self.may_trace():
+        """Trace one call; wrapped in C to stay out of the trace.
+
+        Not if tracing is on, or another profiler has the hook.
+        """
+        if self.is_tracing or self.is_over or threading.get_ident() != self.thread:
+            return call()
+        self.was_displaced = self.was_displaced or hook_is_taken()
+        if self.was_displaced:
             return call()
         self.hook()
         self.is_tracing = True
@@ -284,13 +290,6 @@ class VizTracerRecording(Recording):
                 else:
                     self.was_displaced = True
                 self.is_tracing = False
-
-    def may_trace(self) -> bool:
-        """Whether tracing can start: it is not on yet, and no other profiler has the hook."""
-        if self.is_tracing or self.is_over or threading.get_ident() != self.thread:
-            return False
-        self.was_displaced = self.was_displaced or hook_is_taken()
-        return not self.was_displaced
 
     def log(self, name: str, call: Callable[[], Any]) -> Any:
         """Run a call and add one event for it, and none for what happens in it.

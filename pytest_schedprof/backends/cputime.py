@@ -167,18 +167,15 @@ class CpuTimeBackend(SamplingBackend):
 
     @classmethod
     def notes(cls, scheduler: Machine, *, is_main_thread: bool) -> Mapping[str, str]:
-        notes = {"event loop": _way(scheduler.python, is_main_thread)}
+        way = "cputime samples by a timer"
+        if not is_main_thread:
+            way = "cputime samples from a thread beside it, with a bias"
+            if scheduler.python.startswith("3.11."):
+                way = "cputime does not work on Python 3.11 then"
+        notes = {"event loop": way}
         if scheduler.tick_hz:
             notes["kernel tick"] = LIMITED_BY_TICK
         return notes
-
-
-def _way(python: str, is_main_thread: bool) -> str:
-    if is_main_thread:
-        return "cputime samples by a timer"
-    if python.startswith("3.11."):
-        return "cputime does not work on Python 3.11 then"
-    return "cputime samples from a thread beside it, with a bias"
 
 
 class _Named(msgspec.Struct):

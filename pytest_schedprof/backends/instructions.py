@@ -85,20 +85,14 @@ def weights(graph: CallGraph) -> Weights:
     for (caller, called), call in graph.calls.items():
         if call.cost and not is_python(called):
             callers[called][caller] = call
-    return {
-        name: _shared(_counts(graph.own.get(name, 0), calls) if name in back else _costs(calls))
-        for name, calls in callers.items()
-    }
-
-
-def _shared(weights: Mapping[str, float]) -> dict[str, float]:
-    """Return each weight as a part of all."""
-    total = sum(weights.values())
-    return {name: weight / total for name, weight in weights.items()}
-
-
-def _costs(calls: Mapping[str, Call]) -> dict[str, float]:
-    return {caller: float(call.cost) for caller, call in calls.items()}
+    parts = {}
+    for name, calls in callers.items():
+        amounts = {caller: float(call.cost) for caller, call in calls.items()}
+        if name in back:
+            amounts = _counts(graph.own.get(name, 0), calls)
+        total = sum(amounts.values())
+        parts[name] = {caller: amount / total for caller, amount in amounts.items()}
+    return parts
 
 
 def _counts(own: int, calls: Mapping[str, Call]) -> dict[str, float]:

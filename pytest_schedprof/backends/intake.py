@@ -5,7 +5,7 @@ from __future__ import annotations
 from pytest_schedprof.agent import intake as agent
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.remote import OWN_PROCESS, RemoteBackend
-from pytest_schedprof.formats.counted import IntakeFile, read_intake
+from pytest_schedprof.formats.counted import read_intake
 from pytest_schedprof.model.backend import JSON, Artifact
 from pytest_schedprof.model.evidence import ONCE, PREFIX, STEPS
 from pytest_schedprof.model.metric import INTAKE
@@ -41,16 +41,12 @@ class IntakeBackend(RemoteBackend):
             "intake_cpu": sum(cost.cpu for step, cost in file.steps.items() if step != ONCE),
             "intake_calls": file.steps["rest"].calls if "rest" in file.steps else 0,
         }
-        return CostProfile(self.name, self.mode, functions, whole, lacks=_lacks(file))
-
-
-def _lacks(file: IntakeFile) -> dict[str, str]:
-    """Return the steps that the scheduler's release does not have as functions of their own."""
-    return {
-        f"{PREFIX}{step}": f"this release of distributed has no function for the step {step!r}"
-        for step in STEPS
-        if step not in file.steps
-    }
+        lacks = {
+            f"{PREFIX}{step}": f"this release of distributed has no function for the step {step!r}"
+            for step in STEPS
+            if step not in file.steps
+        }
+        return CostProfile(self.name, self.mode, functions, whole, lacks=lacks)
 
 
 BACKEND: type[Backend] = IntakeBackend

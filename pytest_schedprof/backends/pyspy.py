@@ -13,7 +13,6 @@ from typing import Any
 
 from pytest_schedprof.agent import guard as guard_program
 from pytest_schedprof.agent import pyspy as agent
-from pytest_schedprof.agent import pyspy as busy
 from pytest_schedprof.backends.contract import Backend, RawProfile
 from pytest_schedprof.backends.remote import RemoteRecording
 from pytest_schedprof.backends.sampling import (
@@ -45,9 +44,9 @@ def measure_kept_rate(hasty: Backend, target: Target, *, timeout_s: float) -> fl
         timeout_s: for the start and the end of the recording.
     """
     recording = hasty.start(target, timeout_s=timeout_s)
-    seconds: float = target.call(busy.keep_busy, BUSY_S, timeout_s=timeout_s)
+    seconds: float = target.call(agent.keep_busy, BUSY_S, timeout_s=timeout_s)
     content = recording.stop(timeout_s=timeout_s).content
-    code = busy.keep_busy.__code__
+    code = agent.keep_busy.__code__
     return count_samples(content, code.co_name, code.co_filename) / seconds
 
 
@@ -193,12 +192,11 @@ class PySpyRecording(RemoteRecording):
         _known.add(place)
         enough = FEW * self._rate_hz
         hz = self._target.call(agent.sampled_hz, enough, timeout_s=timeout_s)
-        return () if hz is None or hz >= enough else (self._shortage(hz),)
-
-    def _shortage(self, hz: float) -> str:
+        if hz is None or hz >= enough:
+            return ()
         return (
             f"py-spy takes about {hz:.0f} of {self._rate_hz:g} samples per second here while the "
-            f"scheduler is busy; set {_rate(max(hz, 1))}"
+            f"scheduler is busy; set {_rate(max(hz, 1))}",
         )
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ class Line(Client):
         except OSError:
             raise
         except Exception as error:  # such as from a scheduler of another release
-            raise ConnectionError(f"{type(error).__name__}: {_first_line(error)}") from error
+            raise ConnectionError(f"{type(error).__name__}: {first_line(error)}") from error
 
     async def _reconnect(self) -> None:
         self.broken.set()
@@ -122,7 +122,7 @@ class Control:
         except (OSError, ValueError) as error:
             raise SchedulerLostError(
                 f"schedprof: no scheduler answers at {address!r} within {timeout_s:g} s "
-                f"({_first_line(error)}); start one, or leave out --schedprof-cluster"
+                f"({first_line(error)}); start one, or leave out --schedprof-cluster"
             ) from error
 
     @property
@@ -288,7 +288,7 @@ class Control:
             what = f"gave no answer within {deadline:g} s" if is_late else "hung up"
             raise SchedulerLostError(
                 f"schedprof: the scheduler at {self.address!r} {what} "
-                f"({type(error).__name__}: {_first_line(error)}); "
+                f"({type(error).__name__}: {first_line(error)}); "
                 "it died, hangs, or was closed by the test"
             ) from error
 
@@ -333,11 +333,11 @@ def _failed(
 ) -> RecordingError:
     return RecordingError(
         f"schedprof: {function.__name__} failed on {label}: "
-        f"{type(error).__name__}: {_first_line(error)}"
+        f"{type(error).__name__}: {first_line(error)}"
     )
 
 
-def _first_line(error: BaseException | None) -> str:
+def first_line(error: BaseException | None) -> str:
     return str(error).partition("\n")[0]
 
 

@@ -18,7 +18,7 @@ from distributed.core import send_recv
 from distributed.security import Security
 from distributed.versions import get_versions
 
-from pytest_schedprof.control.control import Control, Line, any_versions, muted
+from pytest_schedprof.control.control import Control, Line, any_versions, first_line, muted
 from pytest_schedprof.control.targets import complete
 from pytest_schedprof.errors import IncompatibleError, SchedulerLostError, SettingsError
 from pytest_schedprof.model.result import differences
@@ -121,7 +121,7 @@ async def _require(address: str, arguments: dict[str, Any], timeout_s: float) ->
     except NoAnswerError:
         raise
     except Exception as error:  # errors differ by the kind of connection
-        raise NoAnswerError(f"{type(error).__name__}: {_first_line(error)}") from error
+        raise NoAnswerError(f"{type(error).__name__}: {first_line(error)}") from error
     if "workers" not in identity:
         known = identity.get("scheduler")
         whose = f" of the scheduler at {known!r}" if known else ""
@@ -269,10 +269,6 @@ def _fault_of_web_server(connection: socket.socket) -> str | None:
 def _is_alert(error: ssl.SSLError) -> bool:
     """Whether the other side sent a TLS alert, and so speaks TLS."""
     return "ALERT" in (error.reason or "")
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]
 
 
 TRIAL_S = 15.0

@@ -71,10 +71,15 @@ def call_here(function: Callable[..., Any], args: tuple[Any, ...], holder: objec
 def complete(coroutine: Coroutine[Any, Any, Any]) -> Any:
     """Run a coroutine in a new event loop of this thread, which backends observe.
 
-    A loop that runs already, as around the body of `gen_cluster`, stands still meanwhile.
+    A loop that runs already, as around the body of `gen_cluster`, stands still meanwhile. Without
+    `asyncio.run`, which would unset the thread's event loop.
     """
     with _no_running_loop():
-        return _run(coroutine)
+        loop = asyncio.new_event_loop()
+        try:
+            return loop.run_until_complete(coroutine)
+        finally:
+            loop.close()
 
 
 @contextmanager
@@ -94,15 +99,6 @@ def _no_running_loop() -> Iterator[None]:
         asyncio._set_running_loop(loop)
         if task is not None:
             asyncio.tasks._enter_task(loop, task)
-
-
-def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine without `asyncio.run`, which would unset the thread's event loop."""
-    loop = asyncio.new_event_loop()
-    try:
-        return loop.run_until_complete(coroutine)
-    finally:
-        loop.close()
 
 
 def find_targets(control: Control, chosen: Sequence[str]) -> list[Target]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from disks import small_disk
 
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.memray import MemrayBackend
@@ -23,13 +23,8 @@ KILOBYTES = 400
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A disk of a few hundred kilobytes."""
-    place = tmp_path_factory.mktemp("small")
-    options = ["-t", "tmpfs", "-o", f"size={KILOBYTES}k", "tmpfs", str(place)]
-    if subprocess.run(["mount", *options], capture_output=True, check=False).returncode:
-        pytest.skip("this user may not mount a disk")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    with small_disk(tmp_path_factory.mktemp("mounted") / "small", KILOBYTES) as place:
+        yield place
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +44,14 @@ def test_a_disk_that_fills_up_is_named(
     with Control(cluster_on_it.address) as control:
         recording = backend(rate_hz=100, options={}).start(control, timeout_s=30)
         with tempfile.TemporaryFile(dir=small) as filler:
-            _fill(filler.fileno())
+            with pytest.raises(OSError, match="No space left"):
+                write_for_ever(filler.fileno())
             with pytest.raises(RecordingError) as caught:
                 recording.stop(timeout_s=30)
     assert f"the disk with '{small}' is full where the scheduler tcp://" in str(caught.value)
     assert "make room, or start it with another TMPDIR" in str(caught.value)
 
 
-def _fill(descriptor: int) -> None:
-    with pytest.raises(OSError, match="No space left"):
-        _write_for_ever(descriptor)
-
-
-def _write_for_ever(descriptor: int) -> None:
+def write_for_ever(descriptor: int) -> None:
     while True:
         os.write(descriptor, b"x" * 4096)

@@ -15,8 +15,6 @@ from slowing import slow_down, speed_up
 from test_contract import hooks
 
 from pytest_schedprof.agent import intake as agent
-from pytest_schedprof.agent import intake as places
-from pytest_schedprof.agent.intake import COLLECTING
 from pytest_schedprof.backends.cputime import CpuTimeBackend
 from pytest_schedprof.backends.intake import IntakeBackend
 from pytest_schedprof.clusters.own import SimulatedCluster
@@ -113,7 +111,7 @@ def calls(control: Control, client: Client, body: Callable[[Client], None]) -> d
 
 
 def test_the_agent_and_the_tables_name_the_same_steps() -> None:
-    assert {*places.STEPS, places.PLUGINS, COLLECTING, agent.REST} == set(STEPS)
+    assert {*agent.STEPS, agent.PLUGINS, agent.COLLECTING, agent.REST} == set(STEPS)
 
 
 MATCHING = next(
@@ -160,7 +158,7 @@ def test_what_is_planted_is_shown_at_its_step_and_nowhere_else(
 def risen(before: dict[str, float], after: dict[str, float]) -> set[str]:
     """Return the steps that took clearly more; when the collector runs is chance."""
     more = {step for step, amount in after.items() if amount > before[step] + BURNT_S / 4}
-    return more - {COLLECTING}
+    return more - {agent.COLLECTING}
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -38,18 +39,30 @@ def counted(
     return backend.read(segment.raw["counts"].content, control.name_places)
 
 
-@pytest.fixture
-def cluster() -> Any:
-    """A scheduler that no other test changes."""
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalProcesses]:
     cluster = LocalProcesses(2, timeout_s=30)
     yield cluster
     cluster.close()
 
 
-@pytest.fixture
-def control(cluster: LocalProcesses) -> Any:
-    with Control(cluster.address) as control:
-        yield control
+@pytest.fixture(autouse=True)
+def nothing_stays_changed(control: Control) -> Iterator[None]:
+    control.call(put_back)
+    yield
+    control.call(put_back)
+
+
+def put_back(dask_scheduler: Any = None) -> None:
+    """Put back the transition of the first call, and drop the user's plugin."""
+    from distributed import scheduler
+
+    own = scheduler.SchedulerState._transition
+    own = vars(scheduler).setdefault("_transition_before", own)
+    scheduler.SchedulerState._transition = own  # type: ignore[method-assign]
+    for name, plugin in list(dask_scheduler.plugins.items()):
+        if type(plugin).__name__ == "Watching":
+            dask_scheduler.remove_plugin(name=name)
 
 
 def replace_transition(dask_scheduler: Any) -> None:

@@ -20,8 +20,6 @@ from support import wait_for
 
 from pytest_schedprof.agent import pyspy as agent
 from pytest_schedprof.backends import pyspy, remote
-from pytest_schedprof.backends import pyspy as keeping_up
-from pytest_schedprof.backends import pyspy as pyspy_log
 from pytest_schedprof.backends.pyspy import PySpyBackend
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.own import LocalProcesses
@@ -237,7 +235,7 @@ def test_rate_that_is_kept_on_a_busy_scheduler_is_that_of_its_samples(
 ) -> None:
     # One that keeps up takes as many as it is asked for: 50, give or take 7, in half a second.
     slow = PySpyBackend(rate_hz=100, options=options)
-    assert 10 < keeping_up.measure_kept_rate(slow, control, timeout_s=10) < 160
+    assert 10 < pyspy.measure_kept_rate(slow, control, timeout_s=10) < 160
     assert control.call(left) == []
 
 
@@ -305,7 +303,7 @@ def test_rate_that_pyspy_keeps_up_with(
 ) -> None:
     log = f"{late}s behind in sampling, results may be inaccurate\nSamples: {samples} Errors: 0"
     answer = {"log": log, "late_at": late_at, "cpu": cpu}
-    assert pyspy_log.kept_hz(rate, answer) == pytest.approx(kept)
+    assert pyspy.kept_hz(rate, answer) == pytest.approx(kept)
 
 
 BEACON = '{"shared": {"frames": [{"name": "beacon", "file": "%s", "line": 3}]}, "profiles": []}'
@@ -476,10 +474,10 @@ def test_recording_has_no_file_that_could_be_left(temporary: Path, lost: str) ->
 
 def test_warnings_and_verdicts_on_pyspys_own_words() -> None:
     """py-spy reports failed and late samples only on its standard error."""
-    assert pyspy_log.quality("Samples: 90 Errors: 10") == ["py-spy failed at 10 of 100 samples"]
-    assert pyspy_log.quality("Samples: 99 Errors: 1") == []
+    assert pyspy.quality("Samples: 90 Errors: 10") == ["py-spy failed at 10 of 100 samples"]
+    assert pyspy.quality("Samples: 99 Errors: 1") == []
     with pytest.raises(RecordingError, match="failed at 60 of 100 samples"):
-        pyspy_log.quality("Samples: 40 Errors: 60")
+        pyspy.quality("Samples: 40 Errors: 60")
 
 
 @pytest.mark.skipif(not agent.COUNTS_HOLDS, reason="this system does not count stops of a thread")

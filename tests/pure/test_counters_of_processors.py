@@ -17,12 +17,15 @@ from pytest_schedprof.agent import instructions as agent
 from pytest_schedprof.agent.perf_events import instructions
 from pytest_schedprof.backends import instructions as backend
 from pytest_schedprof.backends.instructions import InstructionsBackend
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.errors import (
     BackendNotPermittedError,
     BackendUnavailableError,
     FormatError,
     SettingsError,
 )
+from pytest_schedprof.judge.limits import parse_limit
+from pytest_schedprof.measuring import plan
 from pytest_schedprof.model.profile import CodeLocation
 
 RECORDED = {
@@ -89,6 +92,22 @@ def test_what_counts(
     monkeypatch.setattr(backend, "is_lent", lambda: is_lent)
     monkeypatch.setattr(agent, "can_be_emulated", lambda: can_be_emulated)
     assert ("valgrind" in made(by, *patterns).launcher) == takes_valgrind
+
+
+@pytest.mark.parametrize(
+    ("limits", "patterns"),
+    [
+        (("share(a:b) <= 30%", "instructions <= 5"), ()),  # no valgrind for a limit on a share
+        (("instructions(a:b) <= 5", "instructions(@comm) <= 5"), ("a:b", "@comm")),
+    ],
+)
+def test_a_backend_is_told_what_limits_on_its_own_metrics_name(
+    limits: tuple[str, ...], patterns: tuple[str, ...]
+) -> None:
+    settings: Any = SimpleNamespace(
+        limit=tuple(map(parse_limit, limits)), rate=100.0, options_of=lambda name, known: {}
+    )
+    assert plan._make("instructions", settings, BackendRegistry()).patterns == patterns
 
 
 def test_what_is_no_way_to_count_is_refused() -> None:
