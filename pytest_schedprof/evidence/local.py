@@ -193,7 +193,8 @@ class LocalOptions:
         """
         metric = METRICS.get(self.metric) if isinstance(self.metric, str) else self.metric
         if metric is None and ":" in self.metric:
-            metric = _imported(self.metric)
+            with suppress(ImportError, AttributeError, ValueError):
+                metric = resolve_name(self.metric)
         if not callable(metric):
             raise SettingsError(
                 f"schedprof: option local.metric must be one of {', '.join(METRICS)}, a function, "
@@ -202,20 +203,7 @@ class LocalOptions:
         return metric, self.metric if self.metric in METRICS else str(funcname(metric))
 
 
-def _imported(place: str) -> Any:
-    """Return what is at a place, or None."""
-    try:
-        return resolve_name(place)
-    except (ImportError, AttributeError, ValueError):
-        return None
-
-
-class LocalKind(
-    Kind,
-    name="local",
-    description="dask's local schedulers",
-    needs=[Need.CALLBACKS],
-):
+class LocalKind(Kind, name="local", description="dask's local schedulers", needs=[Need.CALLBACKS]):
     """Registers dask's three profilers of local schedulers, and the session's callbacks.
 
     A profiler among the callbacks is used instead of ours.
@@ -238,10 +226,6 @@ class LocalKind(
         self._epoch = time() - self._begun
         """What makes a profiler's times those of a calendar."""
 
-    @property
-    def _profilers(self) -> list[Any]:
-        return [callback for callback in self._callbacks if hasattr(callback, "visualize")]
-
     def _results(self, profiler: Any) -> list[Any]:
         return list(profiler.results[self._seen[id(profiler)] :])
 
@@ -259,9 +243,10 @@ class LocalKind(
         if not self._results(self._tasks):
             raise EvidenceUnavailableError("none of dask's local schedulers ran in the test")
         ended = default_timer()
+        profilers = [callback for callback in self._callbacks if hasattr(callback, "visualize")]
         brought = with_pictures(
             {"local.json": as_json(self._told())},
-            {"local.html": lambda: local_picture(self._profilers, self._begun, ended)},
+            {"local.html": lambda: local_picture(profilers, self._begun, ended)},
         )
         if self._results(self._resources):
             return brought

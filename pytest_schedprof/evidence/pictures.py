@@ -44,20 +44,18 @@ def tasks_picture(tasks: Sequence[TaskRecord]) -> bytes:
     from distributed.diagnostics.task_stream import rectangles
 
     source, plot = task_stream_figure(sizing_mode="stretch_both")
-    source.data.update(rectangles([_as_dask_has_it(task) for task in tasks]))
+    as_dask_has_them = [
+        {
+            "key": task.key,
+            "worker": task.worker,
+            "thread": task.thread,
+            "status": "error" if task.has_failed else "OK",
+            "startstops": [msgspec.to_builtins(time) for time in task.times],
+        }
+        for task in tasks
+    ]
+    source.data.update(rectangles(as_dask_has_them))
     return page(plot, "task stream")
-
-
-def _as_dask_has_it(task: TaskRecord) -> dict[str, Any]:
-    return {
-        "key": task.key,
-        "worker": task.worker,
-        "thread": task.thread,
-        "status": "error" if task.has_failed else "OK",
-        "startstops": [
-            {"action": time.action, "start": time.start, "stop": time.stop} for time in task.times
-        ],
-    }
 
 
 def page(plot: Any, title: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -49,7 +50,11 @@ Pairs = Mapping[tuple[str, str], Moved]
 
 def draw_pairs(pairs: Pairs) -> bytes:
     """Draw a row for each receiver and a column for each sender, darker where it was faster."""
-    names = _busiest(pairs)
+    moved_by: Counter[str] = Counter()
+    for pair, moved in pairs.items():
+        for name in pair:
+            moved_by[name] += moved.bytes
+    names = sorted(sorted(moved_by, key=lambda name: (-moved_by[name], name))[:MOST])
     fastest = max((moved.bandwidth for moved in pairs.values()), default=0.0)
     places = {name: CELL * number for number, name in enumerate(names)}
     parts = [words(6, 16, "MB/s; columns send, rows receive")]
@@ -68,14 +73,6 @@ def draw_pairs(pairs: Pairs) -> bytes:
     return as_file(LEFT + CELL * len(names), TOP + CELL * len(names), parts)
 
 
-def _busiest(pairs: Pairs) -> list[str]:
-    moved = {name: 0 for pair in pairs for name in pair}
-    for pair, both in pairs.items():
-        for name in pair:
-            moved[name] += both.bytes
-    return sorted(sorted(moved, key=lambda name: (-moved[name], name))[:MOST])
-
-
 def _colour(bandwidth: float, fastest: float) -> str:
     """Return a blue: the fastest pair's is dark enough to see, and black text stays legible."""
     part = math.log1p(bandwidth) / math.log1p(fastest) if fastest else 0.0
@@ -88,11 +85,7 @@ def _cut(name: str, letters: int) -> str:
     return name if len(name) <= letters else f"..{name[2 - letters :]}"
 
 
-class TransfersKind(
-    Kind,
-    name="transfers",
-    description="what workers sent each other",
-):
+class TransfersKind(Kind, name="transfers", description="what workers sent each other"):
     """Reads logs that workers keep anyway, from the begin of the test on."""
 
     def __init__(self, test: ObservedTest) -> None:

@@ -58,20 +58,15 @@ def _samples(process: psutil.Process, interval_s: float, orders: Orders) -> Iter
     for number in count(1):
         if not number & (number - 1):
             observed |= {child for child in process.children() if child.pid != os.getpid()}
-        when, used = default_timer(), list(_used(observed))
-        yield when, sum(held for held, _ in used), sum(cpu for _, cpu in used)
+        when, held, cpu = default_timer(), 0.0, 0.0
+        for member in observed:
+            with suppress(psutil.Error):  # it has ended
+                more = member.memory_info().rss / MEGABYTE, member.cpu_percent()
+                held, cpu = held + more[0], cpu + more[1]
+        yield when, held, cpu
         with suppress(queue.Empty):
             if orders.get(timeout=interval_s) != BEGIN:
                 return
-
-
-def _used(observed: set[psutil.Process]) -> Iterator[tuple[float, float]]:
-    """Yield megabytes and percent of a core of each process that still runs."""
-    for process in observed:
-        try:
-            yield process.memory_info().rss / MEGABYTE, process.cpu_percent()
-        except psutil.Error:
-            continue
 
 
 if __name__ == "__main__":

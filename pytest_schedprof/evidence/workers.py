@@ -148,19 +148,24 @@ class WorkersKind(Kind, name="workers", description="what workers' threads did")
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
         answers = self._control.call_workers(doings.tell, self._ended)
-        all_told = [answer for answer in answers.values() if answer]
-        doings_found = doings_of(all_told, list(self._ended.values()))
-        is_whole = all(answer["is_whole"] for answer in all_told)
-        if not doings_found.samples:
-            often = f"{doings_found.interval_s * MILLISECONDS:g} ms"
+        complete = [answer for answer in answers.values() if answer]
+        profiles = doings_of(complete, list(self._ended.values()))
+        is_whole = all(answer["is_whole"] for answer in complete)
+        if not profiles.samples:
+            often = f"{profiles.interval_s * MILLISECONDS:g} ms"
             every = f"workers take one every {often} while a task runs"
             raise EvidenceUnavailableError(
                 f"workers' profiles hold no sample: {every if is_whole else WHY_FORGOTTEN}"
             )
+        stacks: Counter[tuple[str, ...]] = Counter()
+        for prefix, profile in profiles.prefixes.items():
+            stacks.update(dict(_stacks(profile, ("workers", prefix))))
+        most = f"{1 / profiles.interval_s:g}" if profiles.interval_s else "1"
+        title = f"samples of tasks per second; a thread that is always at work gives {most} at most"
         files = {
-            "workers.json": as_json(doings_found),
-            "workers.svg": draw_flamegraph(_stacks_by_prefix(doings_found)),
-            "workers.timeline.svg": _timeline(doings_found),
+            "workers.json": as_json(profiles),
+            "workers.svg": draw_flamegraph(stacks),
+            "workers.timeline.svg": draw_stacked(_columns(profiles), title, "samples"),
         }
         return Brought(files, () if is_whole else (FORGOTTEN,))
 
@@ -177,45 +182,32 @@ def doings_of(answers: Sequence[Mapping[str, Any]], ended: Sequence[float]) -> W
         answers: the answers of workers.
         ended: when the profiles before those of the test ended.
     """
-    states = _states(answers)
+    states_of: dict[str, list[Any]] = {}
+    slices = []
+    for answer in answers:
+        for start, stop, profiles in answer["profiles"]:
+            counts = {prefix: state["count"] for prefix, state in profiles.items()}
+            # A worker's guess of the scheduler's clock may have gone back by some milliseconds.
+            slices.append(ProfileSlice(answer["name"], start, max(start, stop), counts))
+            for prefix, state in profiles.items():
+                states_of.setdefault(prefix, []).append(state)
+    states = {prefix: dasks.merge(*several) for prefix, several in states_of.items()}
     intervals: Mapping[str, float] = next(
         (answer["intervals"] for answer in answers if answer["intervals"]), {}
     )
-    whole = _tree(dasks.merge(*states.values()), ALL_THREADS)
-    prefixes = {prefix: _tree(state, prefix) for prefix, state in states.items()}
+    together = dasks.merge(*states.values())
+    whole = _tree(together, together["count"], ALL_THREADS)
+    prefixes = {name: _tree(state, state["count"], name) for name, state in states.items()}
     return WorkerDoings(
         whole.description,
         whole.samples,
         whole.children,
         dict(sorted(prefixes.items(), key=lambda item: (-item[1].samples, item[0]))),
-        tuple(sorted(_slices(answers), key=lambda part: part.stop)),
+        tuple(sorted(slices, key=lambda part: part.stop)),
         min(ended, default=0.0),
         intervals.get(doings.SAMPLER, 0.0) / MILLISECONDS,
         intervals.get(doings.CYCLE, 0.0) / MILLISECONDS,
     )
-
-
-def _states(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    states_of: dict[str, list[Any]] = {}
-    for answer in answers:
-        for _, _, profiles in answer["profiles"]:
-            for prefix, state in profiles.items():
-                states_of.setdefault(prefix, []).append(state)
-    return {prefix: dasks.merge(*states) for prefix, states in states_of.items()}
-
-
-def _slices(answers: Sequence[Mapping[str, Any]]) -> Iterator[ProfileSlice]:
-    for answer in answers:
-        for start, stop, profiles in answer["profiles"]:
-            counts = {prefix: state["count"] for prefix, state in profiles.items()}
-            # A worker's guess of the scheduler's clock may have gone back by some milliseconds.
-            yield ProfileSlice(answer["name"], start, max(start, stop), counts)
-
-
-def _timeline(profiles: WorkerDoings) -> bytes:
-    most = f"{1 / profiles.interval_s:g}" if profiles.interval_s else "1"
-    title = f"samples of tasks per second; a thread that is always at work gives {most} at most"
-    return draw_stacked(_columns(profiles), title, "samples")
 
 
 def _columns(profiles: WorkerDoings) -> list[Column]:
@@ -246,22 +238,18 @@ def _parts(start: float, stop: float, cycle: float) -> Iterator[tuple[int, float
         yield number, overlap / (stop - start)
 
 
-def _tree(state: Mapping[str, Any], description: str = "") -> WorkerProfile:
+def _tree(state: Mapping[str, Any], samples: int, description: str = "") -> WorkerProfile:
     """Build the tree, with the samples that dask does not give to the function they ended in.
 
     dask counts a sample only up to the caller of that function. A caller with one callee tells
     which function it was; of several callees all are named, joined by "or".
     """
-    return _branch(state, state["count"], description)
-
-
-def _branch(state: Mapping[str, Any], samples: int, description: str = "") -> WorkerProfile:
     name = description or _name(state)
     below = list(state["children"].values())
     ended = state["count"] - sum(child["count"] for child in below)
     if len(below) == 1:
-        return WorkerProfile(name, samples, (_branch(below[0], state["count"]),))
-    children = [_branch(child, child["count"]) for child in below if child["count"]]
+        return WorkerProfile(name, samples, (_tree(below[0], state["count"]),))
+    children = [_tree(child, child["count"]) for child in below if child["count"]]
     if below and ended:
         children.append(WorkerProfile(" or ".join(_name(child) for child in below), ended))
     return WorkerProfile(name, samples, tuple(children))
@@ -270,13 +258,6 @@ def _branch(state: Mapping[str, Any], samples: int, description: str = "") -> Wo
 def _name(state: Mapping[str, Any]) -> str:
     place = state["description"]
     return f"{place['name']} ({place['filename']}:{place['line_number']})"
-
-
-def _stacks_by_prefix(profiles: WorkerDoings) -> Counter[tuple[str, ...]]:
-    prefixes = profiles.prefixes.items()
-    return Counter(
-        dict(pair for name, profile in prefixes for pair in _stacks(profile, ("workers", name)))
-    )
 
 
 def _stacks(

@@ -98,7 +98,7 @@ def read_workload(content: bytes, name: str = "the file") -> Workload:
     workload = Workload()
     try:
         for block in _blocks(content, workload):
-            _READERS[block["kind"]](workload, block)
+            _take(workload, block)
     except (KeyError, ValueError, TypeError, IndexError, StopIteration, zlib.error) as error:
         raise ArtifactError(
             f"schedprof: {name} is damaged: {type(error).__name__}: {error}"
@@ -121,12 +121,27 @@ def _blocks(content: bytes, workload: Workload) -> Iterator[dict[str, Any]]:
         yield msgpack.unpackb(zlib.decompress(packed), strict_map_key=False)
 
 
-def _read_head(workload: Workload, block: dict[str, Any]) -> None:
-    workload.distributed, workload.begun = block["distributed"], block["begun"]
-    workload.name, workload.since = block.get("name", ""), block.get("since", 0.0)
+def _take(workload: Workload, block: dict[str, Any]) -> None:
+    """Add what a block has to a workload."""
+    match block["kind"]:
+        case "head":
+            workload.distributed, workload.begun = block["distributed"], block["begun"]
+            workload.name, workload.since = block.get("name", ""), block.get("since", 0.0)
+        case "network":
+            workload.bandwidth = block["bandwidth"]
+        case "workers":
+            workload.workers.extend(WorkerEvent(*event) for event in block["workers"])
+        case "graph":
+            _take_graph(workload, block)
+        case "results":
+            _take_results(workload, block)
+        case "releases":
+            _take_releases(workload, block)
+        case kind:
+            raise KeyError(kind)
 
 
-def _read_graph(workload: Workload, block: dict[str, Any]) -> None:
+def _take_graph(workload: Workload, block: dict[str, Any]) -> None:
     groups = [Group(prefix, number) for prefix, number in block["groups"]]
     left = iter(read_numbers(block["dependencies"]))
     columns = zip(
@@ -149,7 +164,7 @@ def _read_graph(workload: Workload, block: dict[str, Any]) -> None:
     workload.graphs.append(Graph(block["time"], block["client"], tasks, results))
 
 
-def _read_results(workload: Workload, block: dict[str, Any]) -> None:
+def _take_results(workload: Workload, block: dict[str, Any]) -> None:
     columns = zip(
         read_differences(block["ids"]),
         read_differences(block["times"]),
@@ -160,19 +175,13 @@ def _read_results(workload: Workload, block: dict[str, Any]) -> None:
     )
     results = workload.results
     for number, time, duration, nbytes, error in columns:
-        failed = _failed_before(results.get(number))
-        result = Result(time / MICRO, duration / MICRO, nbytes, bool(error), failed)
-        results[number] = result
+        earlier = results.get(number)
+        # A run again after a success has failures of its own.
+        failed = (*earlier.failed, earlier.seconds) if earlier and earlier.is_error else ()
+        results[number] = Result(time / MICRO, duration / MICRO, nbytes, bool(error), failed)
 
 
-def _failed_before(earlier: Result | None) -> Sequence[float]:
-    """Return the runs that failed before the next one; a run again after a success has its own."""
-    if earlier is None or not earlier.is_error:
-        return ()
-    return (*earlier.failed, earlier.seconds)
-
-
-def _read_release(workload: Workload, block: dict[str, Any]) -> None:
+def _take_releases(workload: Workload, block: dict[str, Any]) -> None:
     for time, client, ids in block.get("releases", ()):  # the form of a few releases
         workload.releases.append(Release(time, client, read_differences(ids)))
     if "ids" not in block:
@@ -187,24 +196,6 @@ def _read_release(workload: Workload, block: dict[str, Any]) -> None:
     for time, client, count in columns:
         tasks = [next(left) for _ in range(count)]
         workload.releases.append(Release(time / MICRO, client, tasks))
-
-
-def _read_workers(workload: Workload, block: dict[str, Any]) -> None:
-    workload.workers.extend(WorkerEvent(*event) for event in block["workers"])
-
-
-def _read_network(workload: Workload, block: dict[str, Any]) -> None:
-    workload.bandwidth = block["bandwidth"]
-
-
-_READERS = {
-    "head": _read_head,
-    "network": _read_network,
-    "graph": _read_graph,
-    "results": _read_results,
-    "releases": _read_release,
-    "workers": _read_workers,
-}
 
 
 def write_workload(workload: Workload) -> bytes:

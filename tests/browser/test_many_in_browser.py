@@ -71,10 +71,15 @@ def costs(page: Page) -> list[float]:
 
 
 @pytest.mark.slow
-def test_what_is_broken_comes_first_and_can_be_chosen(path: Path, reader: Reader) -> None:
+def test_what_is_broken_comes_first_and_all_can_be_found(path: Path, reader: Reader) -> None:
     page = reader.open(path)
     assert len(shown(page)) == TESTS
     assert shown(page)[:3] == ["test_050", "test_060", "test_070"]
+    page.keyboard.press("/")
+    page.keyboard.type("TEST_05")
+    assert sorted(shown(page)) == [f"test_{number:03}" for number in range(50, 60)]
+    page.keyboard.press("Escape")
+    assert len(shown(page)) == TESTS
     expected = {
         "fail": ["test_050", "test_060"],
         "inconclusive": ["test_070"],

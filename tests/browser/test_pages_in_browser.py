@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import shutil
@@ -128,19 +127,6 @@ def test_search_finds_what_holds_the_time(runs: Runs, reader: Reader) -> None:
 def kept(runs: Runs, tmp_path: Path) -> Runs:
     """Copies of the runs, whose pages may be regenerated."""
     return Runs(*(Path(shutil.copytree(run, tmp_path / run.name)) for run in runs))
-
-
-def test_many_tests_can_be_filtered(kept: Runs, reader: Reader) -> None:
-    record = json.loads((kept.after / "run.json").read_text())
-    record["tests"] *= 5
-    (kept.after / "run.json").write_text(json.dumps(record))
-    page = reader.open(write_pages(kept.after))
-    assert page.locator("#tests tbody tr:visible").count() == 10
-    page.keyboard.press("/")
-    page.keyboard.type("PLAIN")
-    assert page.locator("#tests tbody tr:visible").count() == 5
-    page.keyboard.press("Escape")
-    assert page.locator("#tests tbody tr:visible").count() == 10
 
 
 def test_a_difference_is_told_in_both_modes(kept: Runs, reader: Reader) -> None:

@@ -259,26 +259,6 @@ def test_the_hook_wins_over_built_in_kinds_and_these_over_installed_ones(project
     assert EvidenceRegistry([[Own]]).kinds(["span"]) == (Own,)
 
 
-LOADED = """
-import json, sys
-
-def pytest_unconfigure():
-    names = [name for name in sys.modules if name.startswith("pytest_schedprof.evidence")]
-    print("loaded", json.dumps(sorted(names)))
-"""
-
-
-@pytest.mark.usefixtures("apart")
-def test_entry_points_are_not_read_without_the_option(project: Project) -> None:
-    """The registry reads them, and it is not even imported."""
-    (project.path / "conftest.py").write_text(LOADED)
-    (project.path / "test_it.py").write_text("def test_it():\n    pass\n")
-    result = project.run("-s")
-    result.assert_outcomes(passed=1)
-    (line,) = [line for line in result.stdout.lines if line.startswith("loaded ")]
-    assert json.loads(line.removeprefix("loaded ")) == ["pytest_schedprof.evidence"]
-
-
 def test_the_error_of_a_module_that_cannot_be_imported_is_shown(project: Project) -> None:
     install(project, "theirs = theirs:Kind", "raise RuntimeError('as it should')")
     with pytest.raises(SettingsError, match="cannot be used: RuntimeError: as it should") as caught:
