@@ -82,17 +82,17 @@ def drawn(
         return Names(names)(places)
 
     profile = name_frames(file, namer, backend="cputime", mode="")
-    found = shares_of([[profile]], drift=0.05).sampled()
-    blank = replace(sampled({stacks[0]: 1.0}, cpu=[300e-6]), shares=found)
+    shares = shares_of([[profile]], drift=0.05).sampled()
+    blank = replace(sampled({stacks[0]: 1.0}, cpu=[300e-6]), shares=shares)
     return replace(blank, artifacts=(SAMPLES_FILE,))
 
 
 def _numbered(stacks: Sequence[tuple[Function, ...]]) -> list[tuple[int, ...]]:
-    found, start = [], 0
+    best, start = [], 0
     for stack in stacks:
-        found.append(tuple(range(start, start + len(stack))))
+        best.append(tuple(range(start, start + len(stack))))
         start += len(stack)
-    return found
+    return best
 
 
 def drawn_test(test_id: str = "test_a.py::test_b", *more: BackendResult) -> Result:
@@ -119,7 +119,7 @@ def kept(path: Path, *results: Result, samples: bytes | None = None) -> Path:
         place = path / str(number)
         place.mkdir(parents=True)
         (place / "result.json").write_bytes(encode(result))
-        if any(SAMPLES_FILE in each.artifacts for each in result.backends):
+        if any(SAMPLES_FILE in backend.artifacts for backend in result.backends):
             (place / SAMPLES_FILE).write_bytes(samples or speedscope(STACKS, ORDER))
         entries.append(TestEntry(result.test_id, result.outcome, result.verdict, str(number)))
     run = Run(path.name, "2026-01-01T00:00:00+00:00", 0, tuple(entries))

@@ -46,11 +46,11 @@ def counted_in(
         CostProfile(
             "counts",
             "",
-            {name: {metric: each[name] * tasks} for name in each},
+            {name: {metric: one_round[name] * tasks} for name in one_round},
             is_everything=is_everything,
             code=code or {},
         )
-        for each in rounds
+        for one_round in rounds
     ]
     costs = Costs([unit_of(tasks, {}, [profile]) for profile in profiles])
     return _backend("counts", _window([300e-6] * len(rounds), tasks), costs=costs.measured())
@@ -82,17 +82,17 @@ def sampled(
         )
         for _ in cpu
     ]
-    found = shares_of([[profile] for profile in profiles], drift=0.05).sampled()
-    return replace(_backend("cputime", _window(cpu, TASKS)), shares=found)
+    analysed = shares_of([[profile] for profile in profiles], drift=0.05).sampled()
+    return replace(_backend("cputime", _window(cpu, TASKS)), shares=analysed)
 
 
 def _window(cpu: Sequence[float], tasks: int) -> Window:
-    return Window(len(cpu), tuple(Segment(1.0, each * tasks, tasks, 6 * tasks) for each in cpu))
+    return Window(len(cpu), tuple(Segment(1.0, value * tasks, tasks, 6 * tasks) for value in cpu))
 
 
-def _backend(name: str, window: Window, **found: Any) -> BackendResult:
+def _backend(name: str, window: Window, **facts: Any) -> BackendResult:
     empty = BackendResult(name, "", {}, window, None, None, (), ())
-    return replace(empty, **found)
+    return replace(empty, **facts)
 
 
 ENVIRONMENT = Environment(

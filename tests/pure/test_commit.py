@@ -41,32 +41,32 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_it_is_what_is_checked_out_also_from_a_directory_below(repository: Path) -> None:
-    found = commit_of(repository / "tests")
-    assert found is not None
-    assert found.sha == git(repository, "rev-parse", "HEAD")
-    assert (found.branch, found.is_dirty) == ("work", False)
-    assert abs(datetime.fromisoformat(found.time).timestamp() - time.time()) < 600
+    commit = commit_of(repository / "tests")
+    assert commit is not None
+    assert commit.sha == git(repository, "rev-parse", "HEAD")
+    assert (commit.branch, commit.is_dirty) == ("work", False)
+    assert abs(datetime.fromisoformat(commit.time).timestamp() - time.time()) < 600
 
 
 def test_changed_files_are_told_and_new_ones_are_not(repository: Path) -> None:
     (repository / "result.json").write_text("{}")
-    assert (found := commit_of(repository)) is not None
-    assert not found.is_dirty
+    assert (commit := commit_of(repository)) is not None
+    assert not commit.is_dirty
     (repository / "tests" / "code.py").write_text("a = 2\n")
-    assert (found := commit_of(repository)) is not None
-    assert found.is_dirty
+    assert (commit := commit_of(repository)) is not None
+    assert commit.is_dirty
 
 
 def test_without_a_branch_the_ci_service_may_know_it(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git(repository, "checkout", "--quiet", "--detach")
-    assert (found := commit_of(repository)) is not None
-    assert found.branch == ""
+    assert (commit := commit_of(repository)) is not None
+    assert commit.branch == ""
     monkeypatch.setenv("GITHUB_HEAD_REF", "")
     monkeypatch.setenv("GITHUB_REF_NAME", "main")
-    assert (found := commit_of(repository)) is not None
-    assert found.branch == "main"
+    assert (commit := commit_of(repository)) is not None
+    assert commit.branch == "main"
 
 
 def test_no_repository_no_commit_no_directory_and_no_git(

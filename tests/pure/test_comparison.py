@@ -45,7 +45,9 @@ def compared(before: BackendResult, after: BackendResult) -> Comparison:
 
 
 def outcomes(comparison: Comparison) -> dict[str, Outcome]:
-    return {f"{each.metric} {each.subject}".strip(): each.outcome for each in comparison.changes}
+    return {
+        f"{change.metric} {change.subject}".strip(): change.outcome for change in comparison.changes
+    }
 
 
 def test_one_percent_more_bytecodes_of_one_function_is_a_regression() -> None:
@@ -60,7 +62,7 @@ INSTRUCTIONS = {TRANSITION: 20_000.0, "c:list_sort_impl": 30_000.0, "c:insertdic
 
 
 @pytest.mark.parametrize(
-    ("changed", "found"),
+    ("changed", "subjects"),
     [
         ({"c:list_sort_impl": 30_150.0}, {}),  # 0.5 % of the function
         ({TRANSITION: 20_190.0, "c:list_sort_impl": 30_190.0}, {}),  # 0.19 % of the whole each
@@ -70,12 +72,12 @@ INSTRUCTIONS = {TRANSITION: 20_000.0, "c:list_sort_impl": 30_000.0, "c:insertdic
     ],
 )
 def test_instructions_count_from_a_part_of_the_whole_on(
-    changed: dict[str, float], found: set[str]
+    changed: dict[str, float], subjects: set[str]
 ) -> None:
     after = {**INSTRUCTIONS, **changed}
-    sides = (counted(each, metric="instructions") for each in (INSTRUCTIONS, after))
+    sides = (counted(costs, metric="instructions") for costs in (INSTRUCTIONS, after))
     assert outcomes(compared(*sides)) == {
-        f"instructions {each}".strip(): Outcome.REGRESSED for each in found
+        f"instructions {subject}".strip(): Outcome.REGRESSED for subject in subjects
     }
 
 
@@ -103,9 +105,9 @@ def test_what_is_a_regression_one_way_is_an_improvement_the_other(factor: float,
 
 def test_a_uniform_slowdown_is_a_regression_by_bytecodes_of_each_and_of_the_whole() -> None:
     slower = {name: cost * 1.05 for name, cost in COSTS.items()}
-    found = outcomes(compared(counted(COSTS), counted(slower)))
-    assert found["bytecodes"] is Outcome.REGRESSED
-    assert found[f"bytecodes {TRANSITION}"] is Outcome.REGRESSED
+    changes = outcomes(compared(counted(COSTS), counted(slower)))
+    assert changes["bytecodes"] is Outcome.REGRESSED
+    assert changes[f"bytecodes {TRANSITION}"] is Outcome.REGRESSED
 
 
 def test_a_rename_is_a_shift() -> None:
@@ -126,9 +128,9 @@ def test_a_rename_with_an_extracted_helper_is_a_shift() -> None:
 def test_a_rename_that_also_costs_more_is_a_regression() -> None:
     renamed = {f"{SCHEDULER}._step": 1300.0, **COSTS}
     del renamed[TRANSITION]
-    found = outcomes(compared(counted(COSTS), counted(renamed)))
-    assert found[f"bytecodes {SCHEDULER}._step"] is Outcome.REGRESSED
-    assert found["bytecodes"] is Outcome.REGRESSED
+    changes = outcomes(compared(counted(COSTS), counted(renamed)))
+    assert changes[f"bytecodes {SCHEDULER}._step"] is Outcome.REGRESSED
+    assert changes["bytecodes"] is Outcome.REGRESSED
 
 
 HELPER = f"{SCHEDULER}._helper"
@@ -159,17 +161,17 @@ def test_a_function_without_a_line_of_its_own_has_the_figure_it_had(
 
 def test_what_scatters_makes_up_for_no_rise_that_is_the_same_in_every_round() -> None:
     rounds = [{**COSTS, CHECK: value} for value in (140.0, 178.0, 216.0)]
-    later = [{**each, CHECK: each[CHECK] - 42.0, HELPER: 36.0} for each in rounds]
-    found = outcomes(compared(counted(*rounds), counted(*later)))
-    assert found[f"bytecodes {HELPER}"] is Outcome.REGRESSED
+    later = [{**one_round, CHECK: one_round[CHECK] - 42.0, HELPER: 36.0} for one_round in rounds]
+    changes = outcomes(compared(counted(*rounds), counted(*later)))
+    assert changes[f"bytecodes {HELPER}"] is Outcome.REGRESSED
 
 
 def test_a_helper_is_a_move_only_if_what_it_was_in_does_less_by_as_much() -> None:
     for now, outcome in [(1019.0, Outcome.SHIFTED), (1035.0, Outcome.REGRESSED)]:
-        found = outcomes(
+        changes = outcomes(
             compared(counted(COSTS), counted({**COSTS, TRANSITION: now, HELPER: 36.0}))
         )
-        assert found[f"bytecodes {HELPER}"] is outcome
+        assert changes[f"bytecodes {HELPER}"] is outcome
 
 
 def test_a_cache_of_the_interpreter_alone_fails_nothing() -> None:
@@ -188,9 +190,9 @@ def test_a_cache_of_the_interpreter_alone_fails_nothing() -> None:
 
 def test_a_function_made_cheaper_does_not_hide_another_made_dearer() -> None:
     both = {**COSTS, TRANSITION: 1052.0 * 0.8, TRANSITIONS: 400.0 * 1.2}
-    found = outcomes(compared(counted(COSTS), counted(both)))
-    assert found[f"bytecodes {TRANSITIONS}"] is Outcome.REGRESSED
-    assert found[f"bytecodes {TRANSITION}"] is Outcome.IMPROVED
+    changes = outcomes(compared(counted(COSTS), counted(both)))
+    assert changes[f"bytecodes {TRANSITIONS}"] is Outcome.REGRESSED
+    assert changes[f"bytecodes {TRANSITION}"] is Outcome.IMPROVED
 
 
 def test_more_calls_of_a_new_helper_are_a_shift_where_bytecodes_are_known() -> None:
@@ -198,10 +200,10 @@ def test_more_calls_of_a_new_helper_are_a_shift_where_bytecodes_are_known() -> N
         one, other = counted(bytecodes), counted(calls, metric="calls")
         assert one.costs
         assert other.costs
-        counts = {each.function: each.total for each in other.costs.functions}
+        counts = {cost.function: cost.total for cost in other.costs.functions}
         functions = tuple(
-            replace(each, total={**each.total, **counts[each.function]})
-            for each in one.costs.functions
+            replace(cost, total={**cost.total, **counts[cost.function]})
+            for cost in one.costs.functions
         )
         return replace(one, costs=replace(one.costs, functions=functions))
 
@@ -210,9 +212,9 @@ def test_more_calls_of_a_new_helper_are_a_shift_where_bytecodes_are_known() -> N
     after = both(
         {TRANSITION: 760.0, helper: 298.0, CHECK: 100.0}, {TRANSITION: 6.0, helper: 6.0, CHECK: 2.0}
     )
-    found = outcomes(compared(before, after))
-    assert found[f"calls {helper}"] is Outcome.SHIFTED
-    assert Outcome.REGRESSED not in found.values()
+    changes = outcomes(compared(before, after))
+    assert changes[f"calls {helper}"] is Outcome.SHIFTED
+    assert Outcome.REGRESSED not in changes.values()
 
 
 def test_calls_alone_do_not_tell_what_a_new_function_costs() -> None:
@@ -223,10 +225,10 @@ def test_calls_alone_do_not_tell_what_a_new_function_costs() -> None:
 
 
 def test_what_depends_on_time_needs_more_than_one_percent() -> None:
-    rounds = [{**COSTS, WRITE: each} for each in (300.0, 306.0, 294.0, 301.0)]
-    later = [{**COSTS, WRITE: each} for each in (305.0, 309.0, 299.0, 303.0)]
+    rounds = [{**COSTS, WRITE: value} for value in (300.0, 306.0, 294.0, 301.0)]
+    later = [{**COSTS, WRITE: number} for number in (305.0, 309.0, 299.0, 303.0)]
     assert compared(counted(*rounds), counted(*later)).verdict is Verdict.PASS
-    twice = [{**COSTS, WRITE: 2 * each[WRITE]} for each in rounds]
+    twice = [{**COSTS, WRITE: 2 * one_round[WRITE]} for one_round in rounds]
     assert compared(counted(*rounds), counted(*twice)).verdict is Verdict.FAIL
     steady = compared(counted(COSTS), counted({**COSTS, WRITE: 304.0}))
     assert outcomes(steady) == {f"bytecodes {WRITE}": Outcome.REGRESSED}
@@ -239,7 +241,7 @@ def test_a_function_that_some_rounds_did_not_count_is_undecided(missed: int) -> 
     without = [{**COSTS, "distributed.scheduler:f": 0.0}] * missed
     seen_less = counted(*without, *steady[missed:])
     for before, after in [(counted(*steady), seen_less), (seen_less, counted(*steady))]:
-        (change,) = [each for each in compared(before, after).changes if each.subject]
+        (change,) = [side for side in compared(before, after).changes if side.subject]
         assert (change.subject, change.outcome) == ("distributed.scheduler:f", Outcome.UNDECIDED)
         assert "not at all in others" in change.note
 
@@ -253,7 +255,7 @@ def test_a_figure_that_was_steady_and_no_longer_is_is_told(
 ) -> None:
     """Its mean may be that of before, so that nothing else is changed."""
     steady = counted({**COSTS, TRANSITION: 1000.0}, metric=metric)
-    wavering = counted(*({**COSTS, TRANSITION: each} for each in now), metric=metric)
+    wavering = counted(*({**COSTS, TRANSITION: value} for value in now), metric=metric)
     comparison = compared(steady, wavering)
     assert outcomes(comparison) == {f"{metric} {TRANSITION}": Outcome.UNDECIDED}
     assert "in" in comparison.changes[0].note.split()  # "in every round", "in some rounds"
@@ -261,14 +263,15 @@ def test_a_figure_that_was_steady_and_no_longer_is_is_told(
 
 
 def test_what_wavers_as_before_or_by_little_is_not_told() -> None:
-    wavering = [{**COSTS, WRITE: each} for each in (290.0, 300.0, 310.0)]
+    wavering = [{**COSTS, WRITE: value} for value in (290.0, 300.0, 310.0)]
     assert compared(counted(*wavering), counted(*wavering)).changes == ()
     assert compared(counted(*wavering), counted(COSTS)).changes == ()
-    slightly = [{**COSTS, WRITE: each} for each in (298.0, 300.0, 302.0)]
+    slightly = [{**COSTS, WRITE: number} for number in (298.0, 300.0, 302.0)]
     assert compared(counted(COSTS), counted(*slightly)).changes == ()
-    by_chance = [{**COSTS, CHECK: each} for each in (170.0, 178.0, 186.0)]  # as where time decides
+    # As where time decides.
+    by_chance = [{**COSTS, CHECK: count} for count in (170.0, 178.0, 186.0)]
     assert compared(counted(COSTS), counted(*by_chance)).changes == ()
-    rare = [{**COSTS, CHECK: each} for each in (1.0, 2.0, 3.0)]
+    rare = [{**COSTS, CHECK: count} for count in (1.0, 2.0, 3.0)]
     assert compared(counted({**COSTS, CHECK: 2.0}), counted(*rare)).changes == ()
 
 
@@ -287,10 +290,10 @@ def test_how_many_messages_are_sent_as_one_is_no_regression() -> None:
     """
 
     def with_messages(per_task: float, rounds: int) -> BackendResult:
-        found = counted_in([COSTS] * rounds)
-        assert found.costs
-        whole, scatter = {"messages_in": per_task * found.window.tasks}, {"messages_in": 0.0005}
-        return replace(found, costs=replace(found.costs, whole=whole, scatter=scatter))
+        result = counted_in([COSTS] * rounds)
+        assert result.costs
+        whole, scatter = {"messages_in": per_task * result.window.tasks}, {"messages_in": 0.0005}
+        return replace(result, costs=replace(result.costs, whole=whole, scatter=scatter))
 
     assert compared(with_messages(2.06, 2), with_messages(3.01, 2)).changes == ()
     assert compared(with_messages(3.0, 3), with_messages(3.15, 3)).changes == ()
@@ -307,11 +310,11 @@ def in_process(
     """Compare two sessions whose scheduler was in the test's own process."""
     sides = [
         measured(
-            each,
+            side,
             cluster=ClusterFacts(IN_PROCESS, "", 0, 0),
             environment=replace(ENVIRONMENT, hash_seed=seed),
         )
-        for each, seed in zip((before, after), seeds, strict=True)
+        for side, seed in zip((before, after), seeds, strict=True)
     ]
     (comparison,) = compare(sides[:1], sides[1:]).comparisons
     return comparison
@@ -345,7 +348,7 @@ def test_in_process_rare_events_and_the_load_are_no_regression() -> None:
 
 
 def in_turns(before: BackendResult, after: BackendResult) -> Comparison:
-    one, other = (Measurement(measured(each), each) for each in (before, after))
+    one, other = (Measurement(measured(side), side) for side in (before, after))
     return compare_in_turns(one, other, ALPHA)
 
 
@@ -372,7 +375,7 @@ def risen(gain: float) -> dict[tuple[str, ...], float]:
 
 
 def slower(factor: float) -> list[float]:
-    return [300e-6 * factor * (1 + 0.01 * each) for each in (-1, 0, 1, -1, 1)]
+    return [300e-6 * factor * (1 + 0.01 * value) for value in (-1, 0, 1, -1, 1)]
 
 
 AS_EVER = sampled(BUSY, cpu=slower(1), seed=1)
@@ -383,21 +386,21 @@ def test_a_share_whose_cost_rose_too_is_a_regression() -> None:
         AS_EVER,
         sampled(risen(0.1), cpu=slower(1.1), seed=2),
     )
-    found = outcomes(compared(before, after))
-    assert found[f"share {UPDATE}"] is Outcome.REGRESSED
-    assert found["share @graph-intake"] is Outcome.REGRESSED
-    assert found["cpu"] is Outcome.REGRESSED
-    assert found.get(f"share {CHECK}") is not Outcome.REGRESSED
+    changes = outcomes(compared(before, after))
+    assert changes[f"share {UPDATE}"] is Outcome.REGRESSED
+    assert changes["share @graph-intake"] is Outcome.REGRESSED
+    assert changes["cpu"] is Outcome.REGRESSED
+    assert changes.get(f"share {CHECK}") is not Outcome.REGRESSED
 
 
 def test_a_function_made_cheaper_makes_no_other_one_fail() -> None:
     """All other shares rise by a half, but the cost of those functions stays the same."""
     faster = {**BUSY, (LOOP, WRITE): 0.17}
     comparison = compared(AS_EVER, sampled(faster, cpu=slower(0.67), seed=2))
-    found = outcomes(comparison)
+    changes = outcomes(comparison)
     assert comparison.verdict is not Verdict.FAIL
-    assert found[f"share {WRITE}"] is Outcome.IMPROVED
-    assert found[f"share {UPDATE}"] is Outcome.SHIFTED
+    assert changes[f"share {WRITE}"] is Outcome.IMPROVED
+    assert changes[f"share {UPDATE}"] is Outcome.SHIFTED
 
 
 def waiting(side: BackendResult) -> BackendResult:
@@ -410,9 +413,9 @@ def waiting(side: BackendResult) -> BackendResult:
 def test_samples_that_wait_are_no_part_of_a_cost() -> None:
     """Else the cost of each function would seem to have halved."""
     faster = sampled({**BUSY, (LOOP, WRITE): 0.17}, cpu=slower(0.67), seed=2)
-    found = outcomes(compared(AS_EVER, waiting(faster)))
-    assert found[f"share {WRITE}"] is Outcome.IMPROVED
-    assert found[f"share {UPDATE}"] is Outcome.SHIFTED
+    changes = outcomes(compared(AS_EVER, waiting(faster)))
+    assert changes[f"share {WRITE}"] is Outcome.IMPROVED
+    assert changes[f"share {UPDATE}"] is Outcome.SHIFTED
 
 
 def test_a_uniform_slowdown_is_a_regression_by_cpu() -> None:
@@ -435,28 +438,28 @@ def test_samples_of_a_renamed_function_have_moved() -> None:
         (LOOP, TRANSITIONS, TRANSITION)
     )
     comparison = compared(AS_EVER, sampled(renamed, cpu=slower(1), seed=2))
-    found = outcomes(comparison)
-    assert found[f"share {SCHEDULER}._step"] is Outcome.SHIFTED
-    assert found[f"share {TRANSITION}"] is Outcome.SHIFTED
-    assert Outcome.REGRESSED not in found.values()
+    changes = outcomes(comparison)
+    assert changes[f"share {SCHEDULER}._step"] is Outcome.SHIFTED
+    assert changes[f"share {TRANSITION}"] is Outcome.SHIFTED
+    assert Outcome.REGRESSED not in changes.values()
 
 
 def test_samples_of_an_extracted_helper_have_moved() -> None:
     helper = (LOOP, TRANSITIONS, TRANSITION, f"{SCHEDULER}._helper")
     recast = {**BUSY, (LOOP, TRANSITIONS, TRANSITION): 0.1, helper: 0.1}
     comparison = compared(AS_EVER, sampled(recast, cpu=slower(1), seed=2))
-    found = outcomes(comparison)
-    assert found[f"share {SCHEDULER}._helper"] is Outcome.SHIFTED
-    assert Outcome.REGRESSED not in found.values()
+    changes = outcomes(comparison)
+    assert changes[f"share {SCHEDULER}._helper"] is Outcome.SHIFTED
+    assert Outcome.REGRESSED not in changes.values()
 
 
 def test_identical_code_is_rarely_called_a_regression() -> None:
     """At most one test in a hundred fails, over all figures; a benchmark checks real runs."""
     comparisons = [
-        compared(sampled(BUSY, seed=2 * each), sampled(BUSY, seed=2 * each + 1))
-        for each in range(100)
+        compared(sampled(BUSY, seed=2 * number), sampled(BUSY, seed=2 * number + 1))
+        for number in range(100)
     ]
-    assert sum(each.verdict is Verdict.FAIL for each in comparisons) <= 1
+    assert sum(comparison.verdict is Verdict.FAIL for comparison in comparisons) <= 1
 
 
 def test_six_points_more_of_a_fifth_are_seen() -> None:
@@ -472,11 +475,11 @@ def test_six_points_more_of_a_fifth_are_seen() -> None:
 def test_what_seems_to_scatter_less_than_is_usual_does_so_by_chance() -> None:
     side = sampled(BUSY, samples=200, seed=3)
     figures = Measurement(measured(side), side)
-    found = [figures.share(name, share.value) for name, share in figures.shares.items()]
+    shares = [figures.share(name, share.value) for name, share in figures.shares.items()]
     ratios = [figures.shares[name].dispersion for name in figures.shares]
     usual = median(ratios)
     assert usual < max(ratios)
-    for figure, ratio in zip(found, ratios, strict=True):
+    for figure, ratio in zip(shares, ratios, strict=True):
         expected = max(ratio, usual) * (figure.value * (1 - figure.value) / 1000) ** 0.5
         assert figure.error == pytest.approx(expected, abs=1e-5)
         assert figure.freedom == (MANY if ratio <= usual else 4)
@@ -492,32 +495,32 @@ def test_the_whole_is_the_figure_of_the_record() -> None:
         settings={**side.settings, "modules": [EVERYTHING]},
         costs=replace(side.costs, whole={"bytecodes": whole}),
     )
-    found = Measurement(measured(side), side).whole("bytecodes")
-    assert found
-    assert found.value == whole / side.window.tasks
+    figure = Measurement(measured(side), side).whole("bytecodes")
+    assert figure
+    assert figure.value == whole / side.window.tasks
 
 
 def undecided_cpu(before: tuple[float, ...], after: tuple[float, ...], **more: Any) -> Change:
     functions = (f"{SCHEDULER}.f{number}" for number in range(25))
-    shares: dict[tuple[str, ...], float] = {(LOOP, each): 0.04 for each in functions}
+    shares: dict[tuple[str, ...], float] = {(LOOP, function): 0.04 for function in functions}
     sides = [sampled(shares, cpu=cpu, samples=400, **more) for cpu in (before, after)]
-    (found,) = (each for each in compared(*sides).changes if each.metric == "cpu")
-    assert found.outcome is Outcome.UNDECIDED
-    return found
+    (cpu,) = (change for change in compared(*sides).changes if change.metric == "cpu")
+    assert cpu.outcome is Outcome.UNDECIDED
+    return cpu
 
 
 def test_the_bounds_of_what_is_undecided_are_those_that_leave_it_open() -> None:
     """By the bounds of one figure alone it had risen by 30 to 53 %."""
-    found = undecided_cpu((200e-6, 210e-6, 205e-6), (278e-6, 302e-6, 290e-6))
-    assert found.relative == pytest.approx(0.41, abs=0.01)
-    assert found.low < 0 < found.high
-    assert found.note.startswith("between the rounds CPU time varies too much to tell: ")
+    change = undecided_cpu((200e-6, 210e-6, 205e-6), (278e-6, 302e-6, 290e-6))
+    assert change.relative == pytest.approx(0.41, abs=0.01)
+    assert change.low < 0 < change.high
+    assert change.note.startswith("between the rounds CPU time varies too much to tell: ")
 
 
 def test_one_window_is_told_to_be_one() -> None:
-    found = undecided_cpu((200e-6,), (290e-6,))
-    assert found.low < 0
-    assert found.note == (
+    change = undecided_cpu((200e-6,), (290e-6,))
+    assert change.low < 0
+    assert change.note == (
         "fewer than three rounds do not show how much CPU time varies: run three or more"
     )
 
@@ -529,11 +532,11 @@ def test_one_window_is_told_to_be_one() -> None:
 def test_samples_are_blamed_just_where_more_of_them_would_decide(
     samples: int, gain: float, reason: str
 ) -> None:
-    scattering = tuple(300e-6 * each for each in (0.8, 1.1, 1.2, 0.9, 1.0))
-    sides = [sampled(each, cpu=scattering, samples=samples) for each in (risen(1.0), risen(gain))]
-    notes = [each.note for each in compared(*sides).changes]
-    assert any(each.startswith(reason) for each in notes)
-    assert samples == 400 or not any("samples" in each for each in notes)
+    scattering = tuple(300e-6 * value for value in (0.8, 1.1, 1.2, 0.9, 1.0))
+    sides = [sampled(risen(more), cpu=scattering, samples=samples) for more in (1.0, gain)]
+    notes = [change.note for change in compared(*sides).changes]
+    assert any(note.startswith(reason) for note in notes)
+    assert samples == 400 or not any("samples" in note for note in notes)
 
 
 @given(
@@ -544,16 +547,16 @@ def test_samples_are_blamed_just_where_more_of_them_would_decide(
 @settings(deadline=None, max_examples=40)
 def test_bounds_decide(before: list[float], after: list[float], gain: float) -> None:
     sides = (
-        sampled(risen(1.0), cpu=[each * 1e-4 for each in before], samples=400),
-        sampled(risen(gain), cpu=[each * 1e-4 for each in after], samples=400, seed=1),
+        sampled(risen(1.0), cpu=[value * 1e-4 for value in before], samples=400),
+        sampled(risen(gain), cpu=[number * 1e-4 for number in after], samples=400, seed=1),
     )
-    for each in compared(*sides).changes:
-        if each.outcome is Outcome.REGRESSED:
-            assert each.low > 0
-        elif each.outcome is Outcome.IMPROVED:
-            assert each.high < 0
-        elif each.outcome is Outcome.UNDECIDED and each.low > 0:
-            assert each.note.startswith(("it rose, perhaps by", "its CPU time per task ("))
+    for change in compared(*sides).changes:
+        if change.outcome is Outcome.REGRESSED:
+            assert change.low > 0
+        elif change.outcome is Outcome.IMPROVED:
+            assert change.high < 0
+        elif change.outcome is Outcome.UNDECIDED and change.low > 0:
+            assert change.note.startswith(("it rose, perhaps by", "its CPU time per task ("))
 
 
 @pytest.mark.parametrize(
@@ -568,18 +571,18 @@ def test_a_hint_can_be_followed_from_where_the_user_is(
     kind: str, seeds: tuple[str, str], rounds: int, hint: str
 ) -> None:
     cluster = ClusterFacts(kind, "tcp://127.0.0.1:1", 16, 16)
-    costs = [{**COSTS, TRANSITION: 1000.0 * each} for each in (1.0, 1.03, 0.985)][:rounds]
-    dearer = [{**each, TRANSITION: each[TRANSITION] * 1.06} for each in costs]
+    costs = [{**COSTS, TRANSITION: 1000.0 * value} for value in (1.0, 1.03, 0.985)][:rounds]
+    dearer = [{**cost, TRANSITION: cost[TRANSITION] * 1.06} for cost in costs]
     sides = [
         measured(
-            counted_in(each),
+            counted_in(side),
             cluster=cluster,
             environment=replace(ENVIRONMENT, test_hash_seed=seed),
         )
-        for each, seed in zip((costs, dearer), seeds, strict=True)
+        for side, seed in zip((costs, dearer), seeds, strict=True)
     ]
-    (found,) = compare(sides[:1], sides[1:]).comparisons
-    (change,) = (each for each in found.changes if each.subject == TRANSITION)
+    (comparison,) = compare(sides[:1], sides[1:]).comparisons
+    (change,) = (one for one in comparison.changes if one.subject == TRANSITION)
     assert change.outcome is Outcome.UNDECIDED
     assert change.low < 0
     assert hint in change.note
@@ -590,17 +593,19 @@ def test_what_is_true_of_several_figures_is_said_once_below_them() -> None:
     (heading, *lines) = comparison_lines("main", [compared(noisy, noisy)], verbosity=1)
     notes = [line.text.strip() for line in lines if line.text.startswith("      ")]
     assert "undecided" in heading.text
-    (note,) = (each for each in notes if each.startswith("500 samples do not rule out a rise"))
+    (note,) = (text for text in notes if text.startswith("500 samples do not rule out a rise"))
     assert note.endswith("of 2 pp: run more rounds, or give the scheduler more work")
 
 
 def test_another_kind_of_cluster_is_never_compared() -> None:
     elsewhere = ClusterFacts("local", "x", 16, 16)
     before, after = measured(counted(COSTS)), measured(counted(COSTS), cluster=elsewhere)
-    (found,) = compare([before], [after]).comparisons
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert "another kind of cluster: the baseline has simulated, this run local" in found.reasons
-    assert found.changes == ()
+    (comparison,) = compare([before], [after]).comparisons
+    assert comparison.verdict is Verdict.INCONCLUSIVE
+    assert (
+        "another kind of cluster: the baseline has simulated, this run local" in comparison.reasons
+    )
+    assert comparison.changes == ()
 
 
 def test_another_mode_scale_or_amount_of_work_is_never_compared() -> None:
@@ -636,8 +641,8 @@ CARRIER = "distributed.batched:BatchedSend.send"
 
 def everything(costs: Mapping[str, float]) -> BackendResult:
     """The result of `counts` by default, for three rounds."""
-    found = counted_in([costs] * 3, is_everything=True)
-    return replace(found, settings={"modules": ["everything"]})
+    result = counted_in([costs] * 3, is_everything=True)
+    return replace(result, settings={"modules": ["everything"]})
 
 
 def test_a_baseline_of_fewer_modules_is_compared_by_those() -> None:
@@ -671,11 +676,8 @@ def test_times_of_another_machine_are_never_compared_and_counts_are() -> None:
     elsewhere = replace(ENVIRONMENT, scheduler_machine="another x 64")
     before = measured(counted(COSTS), sampled(BUSY))
     after = measured(counted(COSTS), sampled(risen(0.5)), environment=elsewhere)
-    counts, times = sorted(compare([before], [after]).comparisons, key=lambda each: each.backend)[
-        ::-1
-    ]
-    if counts.backend != "counts":
-        counts, times = times, counts
+    counts, times = compare([before], [after]).comparisons
+    assert counts.backend == "counts"
     assert counts.verdict is Verdict.PASS
     assert times.verdict is Verdict.INCONCLUSIVE
     assert "another machine" in times.reasons[0]
@@ -689,8 +691,8 @@ def test_the_newest_that_fits_is_compared_with() -> None:
         started_at="2026-06-01",
         environment=replace(ENVIRONMENT, scheduler_python="3.13.0"),
     )
-    (found,) = compare([old, new, other], [measured(counted(COSTS))]).comparisons
-    assert found.verdict is Verdict.PASS
+    (comparison,) = compare([old, new, other], [measured(counted(COSTS))]).comparisons
+    assert comparison.verdict is Verdict.PASS
 
 
 def test_new_vanished_renamed_and_failed_tests_are_told() -> None:
@@ -714,23 +716,26 @@ def test_new_vanished_renamed_and_failed_tests_are_told() -> None:
     assert report.vanished == ("a.py::test_old",)
     assert report.renamed == (("a.py::test_two", "b.py::test_two"),)
     assert report.unusable == ("a.py::test_bad",)
-    assert [each.test_id for each in report.comparisons] == ["a.py::test_one", "b.py::test_two"]
+    assert [comparison.test_id for comparison in report.comparisons] == [
+        "a.py::test_one",
+        "b.py::test_two",
+    ]
 
 
 def with_transitions(per_task: float, costs: dict[str, float]) -> BackendResult:
-    found = counted_in([costs] * 3)
-    assert found.costs
-    whole = {"transitions": per_task * found.window.tasks}
-    return replace(found, costs=replace(found.costs, whole=whole))
+    result = counted_in([costs] * 3)
+    assert result.costs
+    whole = {"transitions": per_task * result.window.tasks}
+    return replace(result, costs=replace(result.costs, whole=whole))
 
 
 def test_in_process_tasks_that_took_another_way_leave_it_open() -> None:
     """In one session of 20 under load, 34 of 40 tasks were queued that otherwise were not."""
     more = {**COSTS, TRANSITION: 1300.0}
     before, queued = with_transitions(4.0, COSTS), with_transitions(5.7, more)
-    found = in_process(before, queued)
-    assert {each.outcome for each in found.changes} == {Outcome.UNDECIDED}
-    assert "other ways through the state machine" in found.changes[0].note
+    comparison = in_process(before, queued)
+    assert {change.outcome for change in comparison.changes} == {Outcome.UNDECIDED}
+    assert "other ways through the state machine" in comparison.changes[0].note
     same_way = in_process(before, with_transitions(4.0, more))
     assert f"bytecodes {TRANSITION}" in outcomes(same_way)
     assert same_way.verdict is Verdict.FAIL

@@ -48,30 +48,30 @@ def test_folding_keeps_the_sum_of_each_owner() -> None:
     costs = costs_of(COUNTS, rounds=3)
     lines = costs.measured().functions
     for metric in ("calls", "bytecodes"):
-        for owner in {each.owner for each in lines} - {"import"}:
-            kept = sum(each.total[metric] for each in lines if each.owner == owner)
+        for owner in {line.owner for line in lines} - {"import"}:
+            kept = sum(line.total[metric] for line in lines if line.owner == owner)
             assert kept / 300 == pytest.approx(costs.of(metric, f"@{owner}").value)
-        assert sum(each.total[metric] for each in lines) == 3 * sum(
-            each[metric] for each in COUNTS.values()
+        assert sum(line.total[metric] for line in lines) == 3 * sum(
+            of_function[metric] for of_function in COUNTS.values()
         )
 
 
 def test_a_function_that_a_limit_names_is_kept() -> None:
-    functions = {each.function for each in costs_of(COUNTS).measured([SMALL]).functions}
+    functions = {cost.function for cost in costs_of(COUNTS).measured([SMALL]).functions}
     assert SMALL in functions
     assert SCHEDULERS not in functions
 
 
 def test_other_backends_and_choices_name_every_function() -> None:
-    found = costs_of(COUNTS, is_everything=False).measured().functions
-    assert {each.function for each in found} == COUNTS.keys()
+    costs = costs_of(COUNTS, is_everything=False).measured().functions
+    assert {lines.function for lines in costs} == COUNTS.keys()
 
 
 def test_a_record_has_few_lines_whatever_ran() -> None:
     counts = {f"dask.m{i % 50}:f{i}": {"calls": 1, "bytecodes": i} for i in range(20_000)}
     lines = costs_of(counts).measured().functions
     assert len(lines) <= 50 + 2 / KEPT
-    assert sum(is_line(each.function) for each in lines) == 50
+    assert sum(is_line(line.function) for line in lines) == 50
 
 
 def figures(**values: float) -> dict[str, Figure]:

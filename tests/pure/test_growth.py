@@ -21,9 +21,9 @@ SCALES = st.lists(st.integers(1, 10**6), min_size=2, max_size=6, unique=True)
 @given(SCALES, st.floats(-1, 3), st.floats(0.01, 1e6))
 def test_a_power_is_found_exactly(scales: list[int], power: float, factor: float) -> None:
     points = [(scale, factor * scale**power) for scale in scales]
-    found = exponent(points, 1, 0.0)
-    assert found.value == pytest.approx(power, abs=1e-6)
-    assert found.low == found.high == found.value
+    fit = exponent(points, 1, 0.0)
+    assert fit.value == pytest.approx(power, abs=1e-6)
+    assert fit.low == fit.high == fit.value
 
 
 def test_a_linear_scan_for_each_task_grows_as_a_square() -> None:
@@ -35,8 +35,8 @@ def test_timed_amounts_have_bounds_that_hold_the_truth() -> None:
     rng, missed = random.Random(0), 0
     for _ in range(500):
         points = [(n, 3.0 * n * rng.gauss(1, 0.1)) for n in (100, 1000, 10_000)]
-        found = exponent(points, 1, 0.1)
-        missed += not found.low <= 1 <= found.high
+        fit = exponent(points, 1, 0.1)
+        missed += not fit.low <= 1 <= fit.high
     assert missed / 500 < 0.1
 
 
@@ -49,8 +49,8 @@ def test_what_never_happened_does_not_grow(points: list[tuple[int, float]]) -> N
 def test_what_happened_at_some_scales_only_may_grow_without_bounds(
     amounts: tuple[float, ...],
 ) -> None:
-    found = exponent(list(zip((100, 1000, 10_000), amounts, strict=True)), 1, 0.0)
-    assert found.low < 1 < found.high
+    fit = exponent(list(zip((100, 1000, 10_000), amounts, strict=True)), 1, 0.0)
+    assert fit.low < 1 < fit.high
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=2, max_size=6, unique=True), st.integers(1, 1000))

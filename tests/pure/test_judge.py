@@ -108,8 +108,8 @@ def test_a_wildcard_means_each_function_and_not_their_sum() -> None:
 
 def test_one_function_of_a_wildcard_breaks_the_limit_and_comes_first() -> None:
     result = verdict_on("share(distributed.scheduler:Scheduler.*) <= 30%", HALF)
-    found = [(finding.subject, finding.verdict) for finding in result.findings]
-    assert found == [(FIRST, Verdict.FAIL), (SECOND, Verdict.INCONCLUSIVE)]
+    findings = [(finding.subject, finding.verdict) for finding in result.findings]
+    assert findings == [(FIRST, Verdict.FAIL), (SECOND, Verdict.INCONCLUSIVE)]
     assert result.verdict is Verdict.FAIL
 
 
@@ -129,9 +129,9 @@ def test_a_proven_failure_comes_before_a_greater_share_that_is_in_doubt() -> Non
     without = [steady] * 30 + [(SEND,)] * 70
     shares = in_order((without + [steady] * 30 + [by_fits] * 70) * 10)
     assert shares.of_function(SECOND).value > shares.of_function(FIRST).value
-    found = verdict_on("share(distributed.scheduler:*) <= 25%", shares).findings
-    assert [finding.subject for finding in found] == [FIRST, SECOND]
-    assert [finding.verdict for finding in found] == [Verdict.FAIL, Verdict.INCONCLUSIVE]
+    findings = verdict_on("share(distributed.scheduler:*) <= 25%", shares).findings
+    assert [finding.subject for finding in findings] == [FIRST, SECOND]
+    assert [finding.verdict for finding in findings] == [Verdict.FAIL, Verdict.INCONCLUSIVE]
 
 
 def test_a_question_mark_stands_for_one_character() -> None:
@@ -204,10 +204,10 @@ def test_the_verdict_of_several_is_the_worst() -> None:
 
 def test_the_line_of_a_limit_holds_limit_function_value_bounds_and_samples() -> None:
     result = verdict_on(f"share({FIRST}) <= 60%", HALF)
-    found = HALF.of_function(FIRST)
+    share = HALF.of_function(FIRST)
     assert describe(result) == (
         f"share({FIRST}) <= 60%: {FIRST} holds 70.0% "
-        f"(at least {found.low:.1%}, at most {found.high:.1%}) of 2000 busy samples"
+        f"(at least {share.low:.1%}, at most {share.high:.1%}) of 2000 busy samples"
     )
 
 

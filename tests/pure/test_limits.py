@@ -125,7 +125,7 @@ def test_a_share_is_written_as_a_user_writes_it(share: float, text: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "column", "wanted", "found"),
+    ("text", "column", "expected", "rest"),
     [
         ("", 1, "a metric: share, self", "the end"),
         ("   ", 4, "a metric", "the end"),
@@ -156,14 +156,14 @@ def test_a_share_is_written_as_a_user_writes_it(share: float, text: str) -> None
     ],
 )
 def test_an_error_names_the_column_what_could_stand_there_and_what_does(
-    text: str, column: int, wanted: str, found: str
+    text: str, column: int, expected: str, rest: str
 ) -> None:
     with pytest.raises(LimitError) as caught:
         parse_limit(text)
     message = str(caught.value)
     assert message.startswith(f"schedprof: limit {text!r}: column {column}: expected ")
-    assert wanted in message
-    assert message.endswith(f"; found {found}")
+    assert expected in message
+    assert message.endswith(f"; found {rest}")
 
 
 def test_a_wrong_limit_is_a_wrong_setting() -> None:

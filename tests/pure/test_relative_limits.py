@@ -112,7 +112,7 @@ HOT = {FUNCTION: 1000.0}
 
 def held_against(before: dict[str, float], after: dict[str, float], limit: str) -> LimitResult:
     """Judge a limit as a session does: all functions of now, against the record of then."""
-    then, record = (counted_in([each] * 3, is_everything=True) for each in (before, after))
+    then, record = (counted_in([side] * 3, is_everything=True) for side in (before, after))
     reference = Reference("main", [measured(then)]).before(Measurement(measured(record), record))
     profile = {name: {"bytecodes": cost * TASKS} for name, cost in after.items()}
     whole = CostProfile("counts", "", profile, is_everything=True)
@@ -140,8 +140,10 @@ def test_of_a_part_of_them_the_baseline_cannot_tell() -> None:
 
 
 def doubt_in_turns(before: BackendResult, after: BackendResult, **facts: Any) -> str:
-    found = InTurns("other", measured(before)).before(Measurement(measured(after, **facts), after))
-    return found.doubt("calls")
+    baseline = InTurns("other", measured(before)).before(
+        Measurement(measured(after, **facts), after)
+    )
+    return baseline.doubt("calls")
 
 
 def test_what_the_other_side_cannot_tell_is_a_doubt_too() -> None:

@@ -27,7 +27,7 @@ def outcome(after: dict[str, float], seeds: tuple[str, str], kind: str = VIRTUAL
         for costs, seed in zip((BEFORE, after), seeds, strict=True)
     ]
     (comparison,) = compare(sides[:1], sides[1:]).comparisons
-    return {each.outcome for each in comparison.changes}
+    return {change.outcome for change in comparison.changes}
 
 
 @pytest.mark.parametrize("costs", [{SMALL: 1.01}, {LARGE: 101_000.0}])
@@ -42,15 +42,17 @@ def test_without_one_fixed_seed_it_is_not(seeds: tuple[str, str]) -> None:
 
 
 def test_on_other_clusters_it_is_not() -> None:
-    found = outcome({**BEFORE, LARGE: 101_000.0}, ("0", "0"), "simulated")
-    assert Outcome.REGRESSED not in found
+    expected = outcome({**BEFORE, LARGE: 101_000.0}, ("0", "0"), "simulated")
+    assert Outcome.REGRESSED not in expected
 
 
-@pytest.mark.parametrize(("kind", "found"), [(VIRTUAL, {Outcome.UNDECIDED}), ("simulated", set())])
+@pytest.mark.parametrize(
+    ("kind", "expected"), [(VIRTUAL, {Outcome.UNDECIDED}), ("simulated", set())]
+)
 def test_rounds_that_differ_at_all_are_told_where_time_plays_no_part(
-    kind: str, found: set[Outcome]
+    kind: str, expected: set[Outcome]
 ) -> None:
-    wavering = [{**BEFORE, SMALL: each} for each in (0.98, 1.0, 1.02)]
+    wavering = [{**BEFORE, SMALL: value} for value in (0.98, 1.0, 1.02)]
     sides = [
         measured(
             counted_in(rounds),
@@ -60,7 +62,7 @@ def test_rounds_that_differ_at_all_are_told_where_time_plays_no_part(
         for rounds in ([BEFORE] * 3, wavering)
     ]
     (comparison,) = compare(sides[:1], sides[1:]).comparisons
-    assert {each.outcome for each in comparison.changes} == found
+    assert {change.outcome for change in comparison.changes} == expected
     (again,) = compare(sides[1:], sides[1:]).comparisons
     assert again.changes == ()
 
@@ -71,7 +73,7 @@ CLIENT = {MAP: 100.0, DISPATCH: 300.0, REST: 9_600.0}
 
 
 @pytest.mark.parametrize(
-    ("after", "told"),
+    ("after", "expected"),
     [
         ({MAP: 101.0}, {MAP}),
         ({MAP: 100.9}, set()),
@@ -82,19 +84,21 @@ CLIENT = {MAP: 100.0, DISPATCH: 300.0, REST: 9_600.0}
         ({REST: 10_400.0}, {REST, ""}),
     ],
 )
-def test_the_clients_caches_are_taken_into_account(after: dict[str, float], told: set[str]) -> None:
+def test_the_clients_caches_are_taken_into_account(
+    after: dict[str, float], expected: set[str]
+) -> None:
     """Which test of a session fills a cache of dask depends on their order."""
-    found = of_client(CLIENT, {**CLIENT, **after})
-    assert found == ({Outcome.REGRESSED: told} if told else {})
+    comparison = of_client(CLIENT, {**CLIENT, **after})
+    assert comparison == ({Outcome.REGRESSED: expected} if expected else {})
 
 
-@pytest.mark.parametrize(("dispatches", "told"), [(390.0, set()), (410.0, {DISPATCH})])
+@pytest.mark.parametrize(("dispatches", "expected"), [(390.0, set()), (410.0, {DISPATCH})])
 def test_the_clients_functions_are_told_from_one_percent_of_its_whole_if_code_differs(
-    dispatches: float, told: set[str]
+    dispatches: float, expected: set[str]
 ) -> None:
     after = {**CLIENT, DISPATCH: dispatches}
-    found = of_client(CLIENT, after, ({DISPATCH: "aa"}, {DISPATCH: "bb"}))
-    assert found == ({Outcome.REGRESSED: told} if told else {})
+    comparison = of_client(CLIENT, after, ({DISPATCH: "aa"}, {DISPATCH: "bb"}))
+    assert comparison == ({Outcome.REGRESSED: expected} if expected else {})
     assert of_client(CLIENT, after, ({DISPATCH: "aa"}, {DISPATCH: "aa"})) == {}
 
 
@@ -118,7 +122,7 @@ def of_client(
         for costs, digests in zip((before, after), code, strict=True)
     ]
     (comparison,) = compare(sides[:1], sides[1:]).comparisons
-    found: dict[Outcome, set[str]] = {}
-    for each in comparison.changes:
-        found.setdefault(each.outcome, set()).add(each.subject)
-    return found
+    expected: dict[Outcome, set[str]] = {}
+    for change in comparison.changes:
+        expected.setdefault(change.outcome, set()).add(change.subject)
+    return expected

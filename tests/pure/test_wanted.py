@@ -157,10 +157,10 @@ def test_the_path_of_tests_is_told_from_what_is_installed() -> None:
     library = sysconfig.get_path("stdlib")
     site, early_site = "/env/lib/python3/site-packages", "/apps/site-packages"
     path = ["", "/tests", early_site, library, f"{library}/lib-dynload", site, "/checkout"]
-    found = session_paths(path)
-    assert found.tests == ("/tests",)
-    assert found.beside == ("/checkout",)
-    assert found.sites == (early_site, site)
+    paths = session_paths(path)
+    assert paths.tests == ("/tests",)
+    assert paths.beside == ("/checkout",)
+    assert paths.sites == (early_site, site)
 
 
 def test_only_what_differs_from_its_defaults_is_said_to_another_release() -> None:
