@@ -130,6 +130,21 @@ def test_a_share_is_written_as_a_user_writes_it(share: float, text: str) -> None
         ("share(a:b) <= 100.1%", 15, "at most 100%", "'100.1%'"),
         ("share(a:b) <= 3% x", 18, "the end of the limit", "'x'"),
         ("share(a:b) <= 3%%", 17, "the end of the limit", "'%'"),
+        ("growth <= 1", 8, "'('", "'<= 1'"),
+        ("growth(share) <= 1", 8, "a metric that can grow: cpu", "'share) <= 1'"),
+        ("growth(byte) <= 1", 8, "(did you mean 'bytes_", "'byte) <= 1'"),
+        ("growth(calls, b) <= 1", 15, "module:qualname", "'b) <= 1'"),
+        ("growth(peak, a:b) <= 1", 12, "')'", "', a:b) <= 1'"),
+        ("growth(seconds) <= 1", 15, "', ' and a function", "') <= 1'"),
+        ("growth(calls) <= 3%", 19, "a number without a unit", "'%'"),
+        ("growth(calls) <= baseline", 18, "growth has no baseline", "'baseline'"),
+        ("share(@comm) <= baseline + 2%", 29, "points, as in baseline + 2pp", "'%'"),
+        ("share(@comm) <= 2pp", 18, "in percent, as in 30%, or the baseline", "'pp'"),
+        ("cpu <= baseline * 0", 20, "a factor above 0", "the end"),
+        ("cpu <= baseline * x", 19, "a factor above 0", "'x'"),
+        ("cpu <= baseline - 2us", 17, "the end of the limit", "'- 2us'"),
+        ("cpu <= baseline + 2", 20, "a number with its unit", "the end"),
+        ("cpu <= base", 8, "a number with its unit", "'base'"),
         *(
             (f"share(@{owner}) <= 3%", 7, "an owner", f"'@{owner}) <= 3%'")
             for owner in sorted(NOT_SCHEDULER)
@@ -197,6 +212,15 @@ def test_merging_keeps_each_key_once_with_the_bound_said_last(layers: list[list[
     assert len(merged) == len(last)
     assert {limit.key: limit for limit in merged} == last
     assert [limit.key for limit in merged] == list(dict.fromkeys(limit.key for limit in said))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["growth(bytecodes) <= 1.05", "growth(calls, a:b*) <= 1.2", "growth(cpu) <= 1.1"],
+)
+def test_growth_is_written_as_it_is_read_and_is_a_limit_for_each_metric(text: str) -> None:
+    assert str(parse_limit(text)) == text
+    assert len(merge_limits([[parse_limit(text)], [parse_limit("growth(objects) <= 1")]])) == 2
 
 
 def test_keys_are_what_users_wrote_but_for_spaces() -> None:

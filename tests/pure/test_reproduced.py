@@ -10,40 +10,55 @@ from measured import ENVIRONMENT, SCHEDULER, counted_in, measured
 from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.metric import CLIENT_BYTECODES
-from pytest_schedprof.model.result import VIRTUAL, ClusterFacts
+from pytest_schedprof.model.result import VIRTUAL, BackendResult, ClusterFacts
 
 LARGE, SMALL = f"{SCHEDULER}._transition", f"{SCHEDULER}.add_replica"
 BEFORE = {LARGE: 100_000.0, SMALL: 1.0}
 
 
-def outcome(after: dict[str, float], seeds: tuple[str, str], kind: str = VIRTUAL) -> set[Outcome]:
-    """Compare a single round of each side."""
-    sides = [
+def compared(
+    *sides: BackendResult, kind: str = VIRTUAL, seeds: tuple[str, str] = ("0", "0")
+) -> dict[Outcome, set[str]]:
+    """Return what changed between two sides, by the outcome."""
+    results = [
         measured(
-            counted_in([costs]),
+            side,
             cluster=ClusterFacts(kind, "", 8, 8),
             environment=replace(ENVIRONMENT, test_hash_seed=seed),
         )
-        for costs, seed in zip((BEFORE, after), seeds, strict=True)
+        for side, seed in zip(sides, seeds, strict=True)
     ]
-    (comparison,) = compare(sides[:1], sides[1:]).comparisons
-    return {change.outcome for change in comparison.changes}
+    (comparison,) = compare(results[:1], results[1:]).comparisons
+    subjects: dict[Outcome, set[str]] = {}
+    for change in comparison.changes:
+        subjects.setdefault(change.outcome, set()).add(change.subject)
+    return subjects
+
+
+ONCE = counted_in([BEFORE])
+MORE = counted_in([{**BEFORE, LARGE: 101_000.0}])
 
 
 @pytest.mark.parametrize("costs", [{SMALL: 1.01}, {LARGE: 101_000.0}])
 def test_one_round_is_exact_however_small_the_part_is(costs: dict[str, float]) -> None:
-    assert outcome({**BEFORE, **costs}, ("0", "0")) == {Outcome.REGRESSED}
-    assert outcome(BEFORE, ("0", "0")) == set()
+    after = counted_in([{**BEFORE, **costs}])
+    assert compared(ONCE, after).keys() == {Outcome.REGRESSED}
+    assert compared(ONCE, ONCE) == {}
 
 
-@pytest.mark.parametrize("seeds", [("0", "1"), ("random", "random"), ("", "")])
-def test_without_one_fixed_seed_it_is_not(seeds: tuple[str, str]) -> None:
-    assert Outcome.REGRESSED not in outcome({**BEFORE, LARGE: 101_000.0}, seeds)
-
-
-def test_on_other_clusters_it_is_not() -> None:
-    expected = outcome({**BEFORE, LARGE: 101_000.0}, ("0", "0"), "simulated")
-    assert Outcome.REGRESSED not in expected
+@pytest.mark.parametrize(
+    ("kind", "seeds"),
+    [
+        (VIRTUAL, ("0", "1")),
+        (VIRTUAL, ("random", "random")),
+        (VIRTUAL, ("", "")),
+        ("simulated", ("0", "0")),
+    ],
+)
+def test_without_one_fixed_seed_and_on_other_clusters_it_is_not(
+    kind: str, seeds: tuple[str, str]
+) -> None:
+    assert Outcome.REGRESSED not in compared(ONCE, MORE, kind=kind, seeds=seeds)
 
 
 @pytest.mark.parametrize(
@@ -52,19 +67,9 @@ def test_on_other_clusters_it_is_not() -> None:
 def test_rounds_that_differ_at_all_are_told_where_time_plays_no_part(
     kind: str, expected: set[Outcome]
 ) -> None:
-    wavering = [{**BEFORE, SMALL: value} for value in (0.98, 1.0, 1.02)]
-    sides = [
-        measured(
-            counted_in(rounds),
-            cluster=ClusterFacts(kind, "", 8, 8),
-            environment=replace(ENVIRONMENT, test_hash_seed="0"),
-        )
-        for rounds in ([BEFORE] * 3, wavering)
-    ]
-    (comparison,) = compare(sides[:1], sides[1:]).comparisons
-    assert {change.outcome for change in comparison.changes} == expected
-    (again,) = compare(sides[1:], sides[1:]).comparisons
-    assert again.changes == ()
+    wavering = counted_in([{**BEFORE, SMALL: value} for value in (0.98, 1.0, 1.02)])
+    assert compared(counted_in([BEFORE] * 3), wavering, kind=kind).keys() == expected
+    assert compared(wavering, wavering, kind=kind) == {}
 
 
 MAP, DISPATCH = "distributed.client:Client.map", "dask.utils:Dispatch.dispatch"
@@ -88,8 +93,9 @@ def test_the_clients_caches_are_taken_into_account(
     after: dict[str, float], expected: set[str]
 ) -> None:
     """Which test of a session fills a cache of dask depends on their order."""
-    comparison = of_client(CLIENT, {**CLIENT, **after})
-    assert comparison == ({Outcome.REGRESSED: expected} if expected else {})
+    assert of_client(CLIENT, {**CLIENT, **after}) == (
+        {Outcome.REGRESSED: expected} if expected else {}
+    )
 
 
 @pytest.mark.parametrize(("dispatches", "expected"), [(390.0, set()), (410.0, {DISPATCH})])
@@ -97,8 +103,8 @@ def test_the_clients_functions_are_told_from_one_percent_of_its_whole_if_code_di
     dispatches: float, expected: set[str]
 ) -> None:
     after = {**CLIENT, DISPATCH: dispatches}
-    comparison = of_client(CLIENT, after, ({DISPATCH: "aa"}, {DISPATCH: "bb"}))
-    assert comparison == ({Outcome.REGRESSED: expected} if expected else {})
+    differing = of_client(CLIENT, after, ({DISPATCH: "aa"}, {DISPATCH: "bb"}))
+    assert differing == ({Outcome.REGRESSED: expected} if expected else {})
     assert of_client(CLIENT, after, ({DISPATCH: "aa"}, {DISPATCH: "aa"})) == {}
 
 
@@ -113,16 +119,5 @@ def of_client(
     code: tuple[dict[str, str], dict[str, str]] = ({}, {}),
 ) -> dict[Outcome, set[str]]:
     """Return what changed between two single rounds, by the outcome."""
-    sides = [
-        measured(
-            counted_in([costs], metric=CLIENT_BYTECODES, code=digests),
-            cluster=ClusterFacts(VIRTUAL, "", 8, 8),
-            environment=replace(ENVIRONMENT, test_hash_seed="0"),
-        )
-        for costs, digests in zip((before, after), code, strict=True)
-    ]
-    (comparison,) = compare(sides[:1], sides[1:]).comparisons
-    expected: dict[Outcome, set[str]] = {}
-    for change in comparison.changes:
-        expected.setdefault(change.outcome, set()).add(change.subject)
-    return expected
+    sides = zip((before, after), code, strict=True)
+    return compared(*(counted_in([costs], metric=CLIENT_BYTECODES, code=of) for costs, of in sides))
