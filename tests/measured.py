@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pytest_schedprof.judge.costs import Costs, unit_of
 from pytest_schedprof.judge.shares import shares_of
-from pytest_schedprof.judge.tally import ordered_samples
 from pytest_schedprof.model.profile import CostProfile, SampleProfile, Stack, Thread
 from pytest_schedprof.model.result import (
     BackendResult,
@@ -74,8 +74,8 @@ def sampled(
             (
                 Thread(
                     "main",
-                    ordered_samples(
-                        chance.choices(range(len(stacks)), list(shares.values()), k=samples)
+                    array(
+                        "q", chance.choices(range(len(stacks)), list(shares.values()), k=samples)
                     ),
                 ),
             ),

@@ -27,7 +27,7 @@ from pytest_schedprof.model.metric import (
     Of,
     own_part,
 )
-from pytest_schedprof.model.profile import EVERYTHING, Function, is_of, is_work
+from pytest_schedprof.model.profile import EVERYTHING, Function, is_of, is_work, module_of
 from pytest_schedprof.model.result import IN_PROCESS, VIRTUAL, BackendResult, FunctionCost, Result
 
 STEADY = 0.001
@@ -212,7 +212,7 @@ class Measurement:
 
     def _is_schedulers(self, cost: FunctionCost) -> bool:
         """Whether the scheduler made all calls of a function."""
-        is_of_both = not self.modules or is_of(cost.function.partition(":")[0], self.modules)
+        is_of_both = not self.modules or is_of(module_of(cost.function), self.modules)
         if cost.owner in NOT_SCHEDULER or not is_of_both:
             return False
         return not (self.is_in_process and is_used_by_all(cost.function))

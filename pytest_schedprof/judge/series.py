@@ -262,7 +262,8 @@ def departure(values: Sequence[float]) -> float:
     if min(values) == max(values):
         return 0.0
     around = range(len(values) - NEIGHBOURS + 1)
-    return max((_from_median(values[at : at + NEIGHBOURS]) for at in around), default=0.0)
+    windows = (values[at : at + NEIGHBOURS] for at in around)
+    return max((abs(near[NEIGHBOURS // 2] - median(near)) for near in windows), default=0.0)
 
 
 def scatter_of_count(values: Sequence[float]) -> float:
@@ -274,10 +275,6 @@ def scatter_of_count(values: Sequence[float]) -> float:
 def scatter_of_runs(values: Sequence[float]) -> float:
     """Return the standard deviation between runs. A step in the series does not raise it."""
     return max(scatter(values, apart) for apart in APART)
-
-
-def _from_median(window: Sequence[float]) -> float:
-    return abs(window[NEIGHBOURS // 2] - median(window))
 
 
 FEWEST = 3
@@ -322,10 +319,10 @@ def recent_series(runs: Sequence[Run]) -> Recent:
             if is_worth_it and settings.get(entry.test_id) == entry.setting:
                 for backend, figures in entry.figures.items():
                     figures_by_key[entry.test_id, backend].append(figures)
-    series = {key: _telling(figures) for key, figures in figures_by_key.items()}
-    return {key: pair for key, pair in series.items() if len(pair[1]) >= FEWEST}
-
-
-def _telling(runs: Sequence[Mapping[str, float]]) -> tuple[str, Sequence[float]]:
-    metric = next((name for name in RANKED if name in runs[-1]), "")
-    return metric, [figures[metric] for figures in runs if metric in figures]
+    series: dict[tuple[str, str], tuple[str, Sequence[float]]] = {}
+    for key, of_runs in figures_by_key.items():
+        metric = next((name for name in RANKED if name in of_runs[-1]), "")
+        values = [figures[metric] for figures in of_runs if metric in figures]
+        if len(values) >= FEWEST:
+            series[key] = metric, values
+    return series
