@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from measured import ENVIRONMENT, counted, measured
 
 from pytest_schedprof.errors import LimitError
@@ -19,106 +17,13 @@ from pytest_schedprof.measuring.judging import judge_evidence
 from pytest_schedprof.model.evidence import Evidence, RunAmounts
 from pytest_schedprof.model.limit import LimitResult, Verdict
 from pytest_schedprof.model.metric import (
-    ANY_KIND,
-    BYTES,
     MEASURES,
-    METRICS,
-    NUMBER,
     SAMPLED,
-    TIME,
-    Of,
 )
 from pytest_schedprof.model.result import ClusterFacts, Result
 from pytest_schedprof.report.tables import describe, grounds_of, limits_of
 
 GIB = 2.0**30
-
-FIGURES = st.text("ab_Z09.*?-é", min_size=1, max_size=12)
-PREFIXES = st.text("ab_Z09.*?<>+-é", min_size=1, max_size=12)
-UNITS = {id(BYTES): ("B", "GiB"), id(TIME): ("us", "s"), id(NUMBER): ("",)}
-
-
-@st.composite
-def limit_texts(draw: st.DrawFn) -> str:
-    name = draw(st.sampled_from([name for name in METRICS if METRICS[name].evidence]))
-    metric = METRICS[name]
-    pattern = draw(st.sampled_from(metric.choices) if metric.choices else PREFIXES)
-    if metric.evidence == ANY_KIND:
-        pattern = f"queue:{draw(FIGURES)}"
-    subject = f"({pattern})" if Of.FUNCTIONS in metric.of else ""
-    if Of.FUNCTIONS | Of.WHOLE in metric.of and draw(st.booleans()):
-        subject = ""
-    amount = f"{draw(st.integers(1, 10**5))}{draw(st.sampled_from(UNITS[id(metric.units)]))}"
-    bound = draw(st.sampled_from([amount, "baseline", "baseline * 1.05", f"baseline + {amount}"]))
-    return f"{metric.spelling or name}{subject} <= {bound}"
-
-
-@given(limit_texts())
-def test_rendering_and_parsing_again_gives_the_same_limit(text: str) -> None:
-    parsed = parse_limit(text)
-    assert parsed.evidence
-    assert parse_limit(str(parsed)) == parsed
-    assert str(parse_limit(str(parsed))) == str(parsed)
-
-
-@given(limit_texts(), st.data())
-def test_a_typing_mistake_gives_a_limit_or_an_error_with_its_column(
-    text: str, data: st.DataObject
-) -> None:
-    at = data.draw(st.integers(0, len(text) - 1))
-    for wrong in (text[:at] + text[at + 1 :], text[:at], text[:at] + "@" + text[at:]):
-        error = error_of(wrong)
-        assert error is None or ": column " in str(error)
-
-
-def error_of(text: str) -> LimitError | None:
-    try:
-        parse_limit(text)
-    except LimitError as error:
-        return error
-    return None
-
-
-@pytest.mark.parametrize(
-    ("text", "column", "expected"),
-    [
-        ("memory <= 4GiB", 8, "'(' and a measure, as in memory(process) <= 6.1B"),
-        ("memory(mangd) <= 4GiB", 8, f"{', '.join(MEASURES)} (did you mean 'managed'?)"),
-        ("memory(a:b) <= 4GiB", 8, "a measure: process, managed, spilled, managed_total, "),
-        ("memory(process) <= 4", 21, "a number with its unit (B, kB"),
-        ("transfers(bites) <= 1MB", 10, "there is also transfers(bytes) and transfers(count)"),
-        ("phase(sendg) <= 1ms", 7, "(did you mean 'sending'?)"),
-        ("phase <= 1ms", 7, "'(' and a phase, as in phase(construction) <= 6.1s"),
-        ("duration(@comm) <= 1ms", 10, "the prefix of a task's key"),
-        ("duration(a:b) <= 1ms", 10, "the prefix of a task's key"),
-        ("duration() <= 1ms", 10, "the prefix of a task's key"),
-        ("figure(longest) <= 1", 8, "kind:figure, as in queue:longest"),
-        ("figure <= 1", 8, "'(' and a figure, as in figure(queue:longest) <= 6.1"),
-        ("growth(memory) <= 1", 14, "', ' and a measure, as in growth(memory, process)"),
-        ("growth(transfers(bytes), x) <= 1", 24, "takes no pattern"),
-    ],
-)
-def test_an_error_tells_what_could_stand_there(text: str, column: int, expected: str) -> None:
-    with pytest.raises(LimitError) as caught:
-        parse_limit(text)
-    assert f"column {column}: expected " in str(caught.value)
-    assert expected in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "growth(memory, process) <= 1.1",
-        "growth(transfers(bytes)) <= 1",
-        "growth(duration, inc) <= 0.1",
-        "duration <= 5ms",
-        "memory(*) <= 4GiB",
-        "transfers <= 100",
-    ],
-)
-def test_other_forms(text: str) -> None:
-    assert str(parse_limit(text)) == text
-    assert bool(parse_limit(text).evidence) == (text != "transfers <= 100")
 
 
 def evidence(*figures: tuple[str, str, list[float]], kind: str = "memory") -> Evidence:

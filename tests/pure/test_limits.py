@@ -13,6 +13,7 @@ from pytest_schedprof.judge.limits import LIMITABLE_OWNERS, merge_limits, parse_
 from pytest_schedprof.judge.owners import NOT_SCHEDULER
 from pytest_schedprof.judge.phases import CLIENT_OWNERS
 from pytest_schedprof.model.limit import Limit
+from pytest_schedprof.model.metric import ANY_KIND, BYTES, MEASURES, METRICS, NUMBER, TIME, Of
 
 WORDS = st.text("abz_AZ09.*?<>-é", min_size=1, max_size=12)
 FUNCTIONS = st.builds("{}:{}".format, WORDS, WORDS)
@@ -24,6 +25,26 @@ TOKENS = ["share", "self", "(", ")", "<=", "<", "%", "30", "1.5", "@", "comm", "
 SOUP = st.lists(st.sampled_from([*TOKENS, " ", "*", "?", ":", ".", "-", "é", "\udcff"])).map(
     "".join
 )
+
+
+FIGURES = st.text("ab_Z09.*?-é", min_size=1, max_size=12)
+PREFIXES = st.text("ab_Z09.*?<>+-é", min_size=1, max_size=12)
+UNITS = {id(BYTES): ("B", "GiB"), id(TIME): ("us", "s"), id(NUMBER): ("",)}
+
+
+@st.composite
+def texts_of_evidence(draw: st.DrawFn) -> str:
+    name = draw(st.sampled_from([name for name in METRICS if METRICS[name].evidence]))
+    metric = METRICS[name]
+    pattern = draw(st.sampled_from(metric.choices) if metric.choices else PREFIXES)
+    if metric.evidence == ANY_KIND:
+        pattern = f"queue:{draw(FIGURES)}"
+    subject = f"({pattern})" if Of.FUNCTIONS in metric.of else ""
+    if Of.FUNCTIONS | Of.WHOLE in metric.of and draw(st.booleans()):
+        subject = ""
+    amount = f"{draw(st.integers(1, 10**5))}{draw(st.sampled_from(UNITS[id(metric.units)]))}"
+    bound = draw(st.sampled_from([amount, "baseline", "baseline * 1.05", f"baseline + {amount}"]))
+    return f"{metric.spelling or name}{subject} <= {bound}"
 
 
 @st.composite
@@ -86,9 +107,10 @@ def test_of_the_client_there_is_cpu_alone(owner: str) -> None:
         parse_limit(f"cpu(@{owner}) <= baseline * 1.1")
 
 
-@given(limit_texts())
+@given(limit_texts() | texts_of_evidence())
 def test_rendering_and_parsing_again_gives_the_same_limit(text: str) -> None:
     parsed = parse_limit(text)
+    assert bool(parsed.evidence) == (not text.strip().startswith(("share", "self")))
     assert parse_limit(str(parsed)) == parsed
     assert str(parse_limit(str(parsed))) == str(parsed)
 
@@ -145,6 +167,40 @@ def test_a_share_is_written_as_a_user_writes_it(share: float, text: str) -> None
         ("cpu <= baseline - 2us", 17, "the end of the limit", "'- 2us'"),
         ("cpu <= baseline + 2", 20, "a number with its unit", "the end"),
         ("cpu <= base", 8, "a number with its unit", "'base'"),
+        ("memory <= 4GiB", 8, "'(' and a measure, as in memory(process) <= 6.1B", "'<= 4GiB'"),
+        (
+            "memory(mangd) <= 4GiB",
+            8,
+            f"{', '.join(MEASURES)} (did you mean 'managed'?)",
+            "'mangd) <= 4GiB'",
+        ),
+        (
+            "memory(a:b) <= 4GiB",
+            8,
+            "a measure: process, managed, spilled, managed_total, ",
+            "'a:b) <= 4GiB'",
+        ),
+        ("memory(process) <= 4", 21, "a number with its unit (B, kB", "the end"),
+        (
+            "transfers(bites) <= 1MB",
+            10,
+            "there is also transfers(bytes) and transfers(count)",
+            "'(bites) <= 1MB'",
+        ),
+        ("phase(sendg) <= 1ms", 7, "(did you mean 'sending'?)", "'sendg) <= 1ms'"),
+        ("phase <= 1ms", 7, "'(' and a phase, as in phase(construction) <= 6.1s", "'<= 1ms'"),
+        ("duration(@comm) <= 1ms", 10, "the prefix of a task's key", "'@comm) <= 1ms'"),
+        ("duration(a:b) <= 1ms", 10, "the prefix of a task's key", "'a:b) <= 1ms'"),
+        ("duration() <= 1ms", 10, "the prefix of a task's key", "') <= 1ms'"),
+        ("figure(longest) <= 1", 8, "kind:figure, as in queue:longest", "'longest) <= 1'"),
+        ("figure <= 1", 8, "'(' and a figure, as in figure(queue:longest) <= 6.1", "'<= 1'"),
+        (
+            "growth(memory) <= 1",
+            14,
+            "', ' and a measure, as in growth(memory, process)",
+            "') <= 1'",
+        ),
+        ("growth(transfers(bytes), x) <= 1", 24, "takes no pattern", "', x) <= 1'"),
         *(
             (f"share(@{owner}) <= 3%", 7, "an owner", f"'@{owner}) <= 3%'")
             for owner in sorted(NOT_SCHEDULER)
@@ -171,8 +227,8 @@ def _check_outcome(text: str) -> None:
         assert match
         assert 1 <= int(match.group(1)) <= len(text) + 1
     else:
-        assert 0 <= parsed.bound <= 1
-        assert parsed.pattern
+        assert parsed.metric not in ("share", "self") or (parsed.bound <= 1 and parsed.pattern)
+        assert parsed.bound >= 0
 
 
 @settings(max_examples=500)
@@ -181,7 +237,7 @@ def test_any_text_and_any_soup_of_tokens_gives_a_limit_or_a_limit_error(text: st
     _check_outcome(text)
 
 
-@given(limit_texts(), st.data())
+@given(limit_texts() | texts_of_evidence(), st.data())
 def test_a_limit_with_a_typing_mistake_gives_a_limit_or_a_limit_error(
     text: str, data: st.DataObject
 ) -> None:
@@ -216,10 +272,24 @@ def test_merging_keeps_each_key_once_with_the_bound_said_last(layers: list[list[
 
 @pytest.mark.parametrize(
     "text",
-    ["growth(bytecodes) <= 1.05", "growth(calls, a:b*) <= 1.2", "growth(cpu) <= 1.1"],
+    [
+        "growth(bytecodes) <= 1.05",
+        "growth(calls, a:b*) <= 1.2",
+        "growth(cpu) <= 1.1",
+        "growth(memory, process) <= 1.1",
+        "growth(transfers(bytes)) <= 1",
+        "growth(duration, inc) <= 0.1",
+        "duration <= 5ms",
+        "memory(*) <= 4GiB",
+        "transfers <= 100",
+    ],
 )
-def test_growth_is_written_as_it_is_read_and_is_a_limit_for_each_metric(text: str) -> None:
-    assert str(parse_limit(text)) == text
+def test_other_forms_are_written_as_they_are_read(text: str) -> None:
+    limit = parse_limit(text)
+    assert str(limit) == text
+    assert bool(limit.evidence) == any(
+        kind in text for kind in ("memory", "transfers(", "duration")
+    )
     assert len(merge_limits([[parse_limit(text)], [parse_limit("growth(objects) <= 1")]])) == 2
 
 
