@@ -36,7 +36,6 @@ class KeptSide:
     """The run or baseline that has the sources."""
 
     def backend(self, name: str, mode: str = "") -> BackendResult | None:
-        """Return the result of a backend in that mode."""
         fitting = (
             backend
             for backend in self.result.backends

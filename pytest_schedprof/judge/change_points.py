@@ -56,7 +56,6 @@ class Fits:
         self._moments = [0.0, *accumulate(at * value for at, value in enumerate(centred))]
 
     def squares(self, stretch: Stretch) -> float:
-        """Sum of the squared residuals."""
         start, stop, is_sloped = stretch
         total = self._sums[stop] - self._sums[start]
         left = self._squares[stop] - self._squares[start] - total * total / (stop - start)
@@ -89,7 +88,6 @@ class Fits:
         return (moment - total * (start + stop - 1) / 2) / _spread(stop - start)
 
     def residuals(self, stretch: Stretch) -> list[float]:
-        """Distance of each value from the fit."""
         places = range(stretch.start, stretch.stop)
         return [self.values[at] - self.height(stretch, at) for at in places]
 

@@ -103,12 +103,10 @@ class Measurement:
 
     @property
     def scales(self) -> tuple[int, ...]:
-        """Scales at which the test ran."""
         return self.of.window.scales
 
     @property
     def python(self) -> str:
-        """Minor version of the scheduler's Python."""
         return self.result.environment.minor_python if self.result.environment else ""
 
     @property
@@ -118,7 +116,6 @@ class Measurement:
 
     @property
     def is_virtual(self) -> bool:
-        """Whether it was measured in virtual time."""
         return kind_of(self.result) == VIRTUAL
 
     @property
@@ -147,7 +144,6 @@ class Measurement:
 
     @property
     def tasks(self) -> int:
-        """Tasks of all rounds."""
         return self.of.window.tasks
 
     def exact(self, metric: str) -> dict[Function, Figure]:
@@ -309,7 +305,6 @@ class Measurement:
 
     @property
     def _rounds(self) -> int:
-        """Rounds at each scale."""
         window = self.of.window
         return window.rounds // max(1, len(window.scales))
 
@@ -346,7 +341,6 @@ class Measurement:
 
     @property
     def samples(self) -> int:
-        """Busy samples of the scheduler."""
         return self.of.shares.busy_samples if self.of.shares else 0
 
     @property
@@ -364,7 +358,6 @@ class Measurement:
 
     @cached_property
     def self_shares(self) -> dict[Function, Estimate]:
-        """Self shares of every function."""
         if self.of.shares is None:
             return {}
         return {row.function: row.self_share for row in self.of.shares.functions}
@@ -412,7 +405,6 @@ class Measurement:
 
 
 def kind_of(result: Result) -> str:
-    """Return the kind of the cluster that ran a test."""
     return result.cluster.kind if result.cluster else ""
 
 

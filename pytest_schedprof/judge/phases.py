@@ -82,7 +82,6 @@ def _scheduler(shares: SampledShares, window: Window) -> Iterator[Phase]:
 
 
 def bar_of(phases: Phases) -> list[tuple[str, float]]:
-    """Return labels and amounts for a bar."""
     return [(f"{phase.where}: {phase.name}", phase.cpu_seconds_per_task) for phase in phases.phases]
 
 
@@ -96,7 +95,6 @@ class CostsOfSubjects:
     """Measurements of which each subject has units of its own, with one cost in each."""
 
     def costs(self, metric: str, subject: str) -> Costs:
-        """Return the costs of a subject."""
         raise NotImplementedError
 
     def of(self, metric: str, subject: str) -> Estimate:

@@ -48,11 +48,9 @@ class Tally:
 
     @property
     def of_cpu(self) -> int:
-        """The samples that stand for CPU time."""
         return self.busy + self.idle + self.empty - self.waiting
 
     def add(self, other: Tally) -> None:
-        """Add the counts of another unit."""
         self.busy += other.busy
         self.idle += other.idle
         self.empty += other.empty
@@ -68,7 +66,6 @@ class Tally:
 
 
 def total(tallies: Iterable[Tally]) -> Tally:
-    """Add up all units."""
     result = Tally()
     for tally in tallies:
         result.add(tally)
