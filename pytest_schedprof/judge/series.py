@@ -23,7 +23,7 @@ from pytest_schedprof.model.result import (
     Result,
     SampledShares,
 )
-from pytest_schedprof.model.run import Course, Moment, Point, Run, Series, Setting
+from pytest_schedprof.model.run import Moment, Point, Run, Series, Setting
 
 LEAST_PART = 0.05
 """Part of all samples or costs. A function that never reached it has no series unless asked for."""
@@ -81,36 +81,28 @@ def series_of(runs: Iterable[tuple[Run, Iterable[Result]]], choice: Choice) -> l
                 for setting, amounts in _settings(result):
                     nights[setting].append((moment, amounts))
     return [
-        one_series
-        for setting in sorted(nights)
-        for one_series in _series(setting, nights[setting], choice)
-        if one_series.figures
+        series for setting in sorted(nights) for series in _series(setting, nights[setting], choice)
     ]
 
 
 def _settings(result: Result) -> Iterator[tuple[Setting, dict[Name, Amount]]]:
     """Yield the settings of a result with their figures. Exact figures are comparable between
     machines, others are not, so they belong to different settings."""
+    cluster, environment = result.cluster, result.environment
     for backend in result.backends:
         amounts = dict(amounts_of(backend))
         for is_exact in (True, False):
-            chosen = {n: amounts[n] for n in amounts if METRICS[n[0]].is_exact == is_exact}
-            yield _setting(result, backend, is_exact=is_exact), chosen
-
-
-def _setting(result: Result, backend: BackendResult, *, is_exact: bool) -> Setting:
-    cluster, environment = result.cluster, result.environment
-    machine = environment.scheduler_machine if environment and not is_exact else ""
-    return Setting(
-        result.test_id,
-        backend.backend,
-        backend.mode,
-        environment.minor_python if environment else "",
-        cluster.kind if cluster else "",
-        cluster.workers if cluster else 0,
-        backend.window.scales,
-        machine,
-    )
+            setting = Setting(
+                result.test_id,
+                backend.backend,
+                backend.mode,
+                environment.minor_python if environment else "",
+                cluster.kind if cluster else "",
+                cluster.workers if cluster else 0,
+                backend.window.scales,
+                environment.scheduler_machine if environment and not is_exact else "",
+            )
+            yield setting, {n: amounts[n] for n in amounts if METRICS[n[0]].is_exact == is_exact}
 
 
 def _series(setting: Setting, nights: list[Night], choice: Choice) -> Iterator[Series]:
@@ -121,10 +113,17 @@ def _series(setting: Setting, nights: list[Night], choice: Choice) -> Iterator[S
         if choice.function
         or any(name in amounts and amounts[name].part >= LEAST_PART for _, amounts in nights)
     ]
+    # The level of the test for change points is divided over all series of the group.
     siblings = Counter(_place(name)[:2] for name in large)
     for name in sorted(large, key=_place):
         figures = tuple(_figures(nights, name))
-        went = _course(name[0], figures, siblings[_place(name)[:2]])
+        relative, absolute = least_change(name[0])
+        went = course(
+            [figure.value for figure in figures],
+            relative=relative,
+            absolute=absolute,
+            siblings=siblings[_place(name)[:2]],
+        )
         yield Series(setting, *name, figures, went)
 
 
@@ -141,13 +140,6 @@ def _figures(nights: Iterable[Night], name: Name) -> Iterator[Point]:
             yield Point(moment, amounts[name].value)
         elif name[1] and any(metric == name[0] for metric, _ in amounts):
             yield Point(moment, 0.0)
-
-
-def _course(metric: str, figures: Collection[Point], siblings: int) -> Course:
-    """Find the change points, with the level of the test divided over all series of the group."""
-    relative, absolute = least_change(metric)
-    values = [figure.value for figure in figures]
-    return course(values, relative=relative, absolute=absolute, siblings=siblings)
 
 
 def least_change(metric: str) -> tuple[float, float]:
