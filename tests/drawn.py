@@ -82,17 +82,17 @@ def drawn(
         return Names(names)(places)
 
     profile = name_frames(file, namer, backend="cputime", mode="")
-    found = shares_of([[profile]], drift=0.05).sampled()
-    blank = replace(sampled({stacks[0]: 1.0}, cpu=[300e-6]), shares=found)
+    shares = shares_of([[profile]], drift=0.05).sampled()
+    blank = replace(sampled({stacks[0]: 1.0}, cpu=[300e-6]), shares=shares)
     return replace(blank, artifacts=(SAMPLES_FILE,))
 
 
 def _numbered(stacks: Sequence[tuple[Function, ...]]) -> list[tuple[int, ...]]:
-    found, start = [], 0
+    best, start = [], 0
     for stack in stacks:
-        found.append(tuple(range(start, start + len(stack))))
+        best.append(tuple(range(start, start + len(stack))))
         start += len(stack)
-    return found
+    return best
 
 
 def drawn_test(test_id: str = "test_a.py::test_b", *more: BackendResult) -> Result:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pytest_schedprof.judge.costs import Costs, unit_of
 from pytest_schedprof.judge.shares import shares_of
-from pytest_schedprof.judge.tally import ordered_samples
 from pytest_schedprof.model.profile import CostProfile, SampleProfile, Stack, Thread
 from pytest_schedprof.model.result import (
     BackendResult,
@@ -74,25 +74,25 @@ def sampled(
             (
                 Thread(
                     "main",
-                    ordered_samples(
-                        chance.choices(range(len(stacks)), list(shares.values()), k=samples)
+                    array(
+                        "q", chance.choices(range(len(stacks)), list(shares.values()), k=samples)
                     ),
                 ),
             ),
         )
         for _ in cpu
     ]
-    found = shares_of([[profile] for profile in profiles], drift=0.05).sampled()
-    return replace(_backend("cputime", _window(cpu, TASKS)), shares=found)
+    analysed = shares_of([[profile] for profile in profiles], drift=0.05).sampled()
+    return replace(_backend("cputime", _window(cpu, TASKS)), shares=analysed)
 
 
 def _window(cpu: Sequence[float], tasks: int) -> Window:
-    return Window(len(cpu), tuple(Segment(1.0, each * tasks, tasks, 6 * tasks) for each in cpu))
+    return Window(len(cpu), tuple(Segment(1.0, value * tasks, tasks, 6 * tasks) for value in cpu))
 
 
-def _backend(name: str, window: Window, **found: Any) -> BackendResult:
+def _backend(name: str, window: Window, **facts: Any) -> BackendResult:
     empty = BackendResult(name, "", {}, window, None, None, (), ())
-    return replace(empty, **found)
+    return replace(empty, **facts)
 
 
 ENVIRONMENT = Environment(

@@ -36,7 +36,6 @@ class KeptSide:
     """The run or baseline that has the sources."""
 
     def backend(self, name: str, mode: str = "") -> BackendResult | None:
-        """Return the result of a backend in that mode."""
         fitting = (
             backend
             for backend in self.result.backends
@@ -75,8 +74,10 @@ def accounts_of(side: KeptSide, of: BackendResult, metric: str) -> Accounts:
     files = side.counts(of)
     tasks = max(1, of.window.tasks)
     totals = _from_files(files, metric) if files else _from_record(of, metric)
-    calls = _from_files(files, CALLS) if files else _calls(side.result)
-    if metric == CLIENT_BYTECODES:  # calls are those of the scheduler
+    # Those that any backend of the test counted; they are the scheduler's.
+    counted = (_from_record(backend, CALLS) for backend in side.result.backends)
+    calls = _from_files(files, CALLS) if files else next(filter(None, counted), {})
+    if metric == CLIENT_BYTECODES:
         calls = {}
     if metric == CPU:
         whole, costs = _by_samples(of)
@@ -116,12 +117,6 @@ def _named(of: BackendResult) -> tuple[FunctionCost, ...]:
         return ()
     lines, folded = of.costs.functions, of.costs.folded
     return (*(line for line in lines if not is_line(line.function)), *folded) if folded else lines
-
-
-def _calls(result: Result) -> Mapping[Function, float]:
-    """Return the calls that any backend of the test counted."""
-    calls = (_from_record(backend, CALLS) for backend in result.backends)
-    return next(filter(None, calls), {})
 
 
 def _by_counts(

@@ -27,7 +27,7 @@ from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.model.comparison import Change, Outcome
 from pytest_schedprof.model.explanation import Cause, Cost, Part, Role
 from pytest_schedprof.model.metric import BYTECODES, CALLS, DIVIDED
-from pytest_schedprof.model.profile import Function, is_cache, is_under_test, is_work
+from pytest_schedprof.model.profile import Function, is_cache, is_under_test, is_work, module_of
 
 LOCALS = ".<locals>."
 
@@ -82,13 +82,13 @@ def causes(accounts: Mapping[str, Iterable[Part]]) -> tuple[Cause, ...]:
         for function, group in groups.items():
             parts_of_all[function][metric] = _joined(group)
     changed = {
-        _module(function)
+        module_of(function)
         for function, by_metric in parts_of_all.items()
         if is_under_test(function) and any(part.is_changed for part in by_metric.values())
     }
     ranked: dict[int, list[tuple[float, Cause]]] = defaultdict(list)
     for function, by_metric in parts_of_all.items():
-        _rank(by_metric, ranked, may_be_new=not changed or _module(function) in changed)
+        _rank(by_metric, ranked, may_be_new=not changed or module_of(function) in changed)
     if not ranked:
         return ()
     best = sorted(ranked[min(ranked)], key=lambda pair: (-pair[0], pair[1].function))
@@ -97,10 +97,6 @@ def causes(accounts: Mapping[str, Iterable[Part]]) -> tuple[Cause, ...]:
         return (first,)
     least = min(TELLING * largest, largest)  # the costs of those that do no more may have fallen
     return tuple(cause for weight, cause in best if weight >= least)
-
-
-def _module(function: Function) -> str:
-    return function.partition(":")[0]
 
 
 def _rank(

@@ -56,7 +56,6 @@ class Fits:
         self._moments = [0.0, *accumulate(at * value for at, value in enumerate(centred))]
 
     def squares(self, stretch: Stretch) -> float:
-        """Sum of the squared residuals."""
         start, stop, is_sloped = stretch
         total = self._sums[stop] - self._sums[start]
         left = self._squares[stop] - self._squares[start] - total * total / (stop - start)
@@ -89,7 +88,6 @@ class Fits:
         return (moment - total * (start + stop - 1) / 2) / _spread(stop - start)
 
     def residuals(self, stretch: Stretch) -> list[float]:
-        """Distance of each value from the fit."""
         places = range(stretch.start, stretch.stop)
         return [self.values[at] - self.height(stretch, at) for at in places]
 
@@ -196,17 +194,20 @@ class _Search:
         self.relative, self.absolute = relative, absolute
         self.floor = least * least
         self.chance = chance / len(values)
-        self.stretches = [self._formed(*piece[:2]) for piece in cut(self.fits, self._least(noise))]
-
-    def _least(self, noise: float) -> float:
-        return max(noise * noise, self.floor)
+        self.stretches = [
+            self._formed(*piece[:2]) for piece in cut(self.fits, max(noise * noise, self.floor))
+        ]
 
     def course(self) -> Course:
         """Remove the weakest border until all borders are significant."""
         while True:
             lasting = self._lasting()
             steps = [self._step(*pair, lasting) for pair in pairwise(self.stretches)]
-            weak = [number for number, step in enumerate(steps) if not self._is_strong(step)]
+            weak = [
+                number
+                for number, step in enumerate(steps)
+                if step.chance >= self.chance or not self._is_large(step.before, step.after)
+            ]
             if not weak:
                 break
             self._join(max(weak, key=lambda number: steps[number].chance), lasting)
@@ -221,9 +222,6 @@ class _Search:
         if joined.is_sloped and self.fits.squares(joined) > apart + price:
             joined = Stretch(*joined[:2])  # a step that is too small to report, not a trend
         self.stretches[number : number + 2] = [joined]
-
-    def _is_strong(self, step: Step) -> bool:
-        return step.chance < self.chance and self._is_large(step.before, step.after)
 
     def _is_large(self, before: float, after: float) -> bool:
         least = max(self.relative * min(abs(before), abs(after)), self.absolute)

@@ -195,12 +195,10 @@ class Costs:
 
     @property
     def tasks(self) -> int:
-        """Number of tasks of all rounds."""
         return sum(unit.tasks for unit in self.units)
 
     @cached_property
     def functions(self) -> dict[Function, Amounts]:
-        """Costs of every function over all rounds."""
         sums: dict[Function, Amounts] = defaultdict(dict)
         for unit in self.units:
             for function, costs in unit.functions.items():
@@ -250,7 +248,6 @@ class Costs:
         return per_task(metric, amounts, [unit.tasks for unit in self.units])
 
     def doubt(self, metric: str, subject: str) -> str:
-        """Return why there is no verdict: an incomplete profile, or no task to divide a cost by."""
         for unit in self.units:
             if doubt := unit.doubt or unit.lacks.get(metric) or unit.lacks.get(subject, ""):
                 return doubt
@@ -267,13 +264,11 @@ class Costs:
         return "the scheduler processed no task, and costs are per task"
 
     def growth(self, metric: str, subject: str) -> Estimate:
-        """Return the growth exponent of the amounts at each scale."""
         units = [unit for unit in self.units if unit.scale]
         points = [(unit.scale, self._amount(unit, metric, subject)) for unit in units]
         return exponent(points, self.tasks, 0.0 if METRICS[metric].is_exact else DRIFT)
 
     def doubt_of_growth(self, metric: str, subject: str) -> str:
-        """Return why the growth cannot be judged: fewer than two scales."""
         if len({unit.scale for unit in self.units} - {0}) >= MIN_SCALES:
             return ""
         return "growth needs a test that runs at two scales or more, as with scale=[100, 1000]"

@@ -38,7 +38,7 @@ from pytest_schedprof.model.metric import (
     TRAFFIC,
     TRANSITIONS,
 )
-from pytest_schedprof.model.profile import Function, is_cache, is_work
+from pytest_schedprof.model.profile import Function, is_cache, is_work, module_of
 
 CLEARLY_SMALL = 2.0
 """How many times the least cost of a named function, so that a rise from any cost below that is
@@ -225,7 +225,11 @@ def _alone(metric: str, before: Measurement, after: Measurement) -> Iterator[Cha
         is_steady = subject not in steady or amount < _unsteady_from(old.value, least, total)
         if outcome is Outcome.UNDECIDED:
             note = BELOW if low > 0 else _doubt(before, after)
-        elif outcome is Outcome.SAME and _is_missed(subject, old, new):
+        elif (
+            outcome is Outcome.SAME
+            and subject
+            and (_misses_rounds(old, new) or _misses_rounds(new, old))
+        ):
             outcome, note = Outcome.UNDECIDED, MISSED
         elif outcome is Outcome.SAME and not is_steady:
             outcome, note = Outcome.UNDECIDED, NO_LONGER_STEADY.format(amount=amount)
@@ -304,10 +308,6 @@ def _unsteady_from(before: float, least: float, total: float) -> float:
     return max(EXACT_RISE * before, min(EXACT_RISE * total, waver))
 
 
-def _is_missed(subject: Function, old: Figure, new: Figure) -> bool:
-    return bool(subject) and (_misses_rounds(old, new) or _misses_rounds(new, old))
-
-
 def _misses_rounds(steady: Figure, other: Figure) -> bool:
     """Whether the other figure is this one in some of its rounds, and zero in the rest of them."""
     rounds = other.freedom + 1
@@ -319,11 +319,6 @@ def _misses_rounds(steady: Figure, other: Figure) -> bool:
     value = steady.value * counted / rounds
     error = value * sqrt((rounds - counted) / (counted * (rounds - 1)))
     return isclose(other.value, value, rel_tol=ALIKE) and isclose(other.error, error, rel_tol=ALIKE)
-
-
-def module_of(function: Function) -> str:
-    """Return a function's module."""
-    return function.partition(":")[0]
 
 
 def _without_moves(changes: Iterable[Change], place: Callable[[Change], str]) -> Iterator[Change]:

@@ -12,7 +12,7 @@ from textwrap import dedent
 
 from pytest_schedprof.errors import ArtifactError, SchedprofError, SettingsError
 from pytest_schedprof.judge.accounts import COUNTS, KeptSide, accounts_of, metrics_of
-from pytest_schedprof.judge.causes import causes, enclosing
+from pytest_schedprof.judge.causes import NOTHING, ROUNDING, causes, enclosing
 from pytest_schedprof.judge.owners import owner_of_counted
 from pytest_schedprof.model.explanation import (
     Accounts,
@@ -28,7 +28,7 @@ from pytest_schedprof.model.explanation import (
 )
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.metric import DIVIDED
-from pytest_schedprof.model.profile import Function
+from pytest_schedprof.model.profile import Function, module_of
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Series
 from pytest_schedprof.store.baselines import folder_with_sources, kept_run, load
@@ -62,7 +62,9 @@ def source_change(
         lines = [_counted(line, counts_before, counts_after) for line in lines]
         marked = _dearer(lines)
     else:
-        marked = _with_code(new, (line for line in lines if line.before is None)) if before else []
+        # Lines without code cost nothing; without an earlier source all would be new.
+        numbers = code_lines(new) if before else set()
+        marked = [line for line in lines if line.before is None and line.after in numbers]
     places = sorted(
         _places(marked), key=lambda place: (-(place.more or 0.0), place.first - place.last)
     )
@@ -71,7 +73,11 @@ def source_change(
     return SourceChange(
         new.file or old.file,
         old.text == new.text,
-        tuple(_shown(lines, differs)),
+        tuple(
+            line
+            for at, line in enumerate(lines)
+            if any(differs[max(0, at - AROUND) : at + AROUND + 1])
+        ),
         tuple(places[:MOST]),
     )
 
@@ -104,12 +110,6 @@ def _dearer(lines: Sequence[SourceLine]) -> list[SourceLine]:
     most = max((line.more or 0.0 for line in lines), default=0.0)
     least = MATTERS * most
     return [line for line in lines if line.after is not None and (line.more or 0.0) > least]
-
-
-def _with_code(source: Source, lines: Iterable[SourceLine]) -> list[SourceLine]:
-    """Leave out lines without code: they cost nothing."""
-    numbers = code_lines(source)
-    return [line for line in lines if line.after in numbers]
 
 
 def code_lines(source: Source) -> set[int]:
@@ -146,22 +146,11 @@ def _places(lines: Iterable[SourceLine]) -> Iterator[Place]:
         yield place
 
 
-def _shown(lines: Sequence[SourceLine], differs: Sequence[bool]) -> Iterator[SourceLine]:
-    """Yield the lines that differ, and those around them."""
-    for at, line in enumerate(lines):
-        if any(differs[max(0, at - AROUND) : at + AROUND + 1]):
-            yield line
-
-
-NOTHING = Cost()
-
 ALIKE = 0.25
 """Relative difference up to which a function that came is taken for one that went, if both have
 the same name in other modules or classes; and if both are in one module and called alike."""
 
 CALLED_ALIKE = 0.01
-
-ROUNDING = 1e-9
 
 MOST_CALLERS = 5
 
@@ -237,16 +226,12 @@ def _is_same(old: Part, new: Part) -> bool:
         return True
     calls = (old.before.calls or 0.0, new.after.calls or 0.0)
     is_called_alike = abs(calls[0] - calls[1]) <= CALLED_ALIKE * max(calls)
-    return bool(calls[0]) and is_called_alike and _module(old.function) == _module(new.function)
+    return bool(calls[0]) and is_called_alike and module_of(old.function) == module_of(new.function)
 
 
 def _last(function: Function) -> str:
     name = function.rpartition(":")[2].rpartition(".")[2]
     return "" if name.startswith("<") else name
-
-
-def _module(function: Function) -> str:
-    return function.partition(":")[0]
 
 
 def _with_reasons(part: Part, before: Accounts, after: Accounts) -> Part:

@@ -27,7 +27,7 @@ from pytest_schedprof.model.metric import (
     Of,
     own_part,
 )
-from pytest_schedprof.model.profile import EVERYTHING, Function, is_of, is_work
+from pytest_schedprof.model.profile import EVERYTHING, Function, is_of, is_work, module_of
 from pytest_schedprof.model.result import IN_PROCESS, VIRTUAL, BackendResult, FunctionCost, Result
 
 STEADY = 0.001
@@ -103,12 +103,10 @@ class Measurement:
 
     @property
     def scales(self) -> tuple[int, ...]:
-        """Scales at which the test ran."""
         return self.of.window.scales
 
     @property
     def python(self) -> str:
-        """Minor version of the scheduler's Python."""
         return self.result.environment.minor_python if self.result.environment else ""
 
     @property
@@ -118,7 +116,6 @@ class Measurement:
 
     @property
     def is_virtual(self) -> bool:
-        """Whether it was measured in virtual time."""
         return kind_of(self.result) == VIRTUAL
 
     @property
@@ -147,7 +144,6 @@ class Measurement:
 
     @property
     def tasks(self) -> int:
-        """Tasks of all rounds."""
         return self.of.window.tasks
 
     def exact(self, metric: str) -> dict[Function, Figure]:
@@ -212,7 +208,7 @@ class Measurement:
 
     def _is_schedulers(self, cost: FunctionCost) -> bool:
         """Whether the scheduler made all calls of a function."""
-        is_of_both = not self.modules or is_of(cost.function.partition(":")[0], self.modules)
+        is_of_both = not self.modules or is_of(module_of(cost.function), self.modules)
         if cost.owner in NOT_SCHEDULER or not is_of_both:
             return False
         return not (self.is_in_process and is_used_by_all(cost.function))
@@ -309,7 +305,6 @@ class Measurement:
 
     @property
     def _rounds(self) -> int:
-        """Rounds at each scale."""
         window = self.of.window
         return window.rounds // max(1, len(window.scales))
 
@@ -346,7 +341,6 @@ class Measurement:
 
     @property
     def samples(self) -> int:
-        """Busy samples of the scheduler."""
         return self.of.shares.busy_samples if self.of.shares else 0
 
     @property
@@ -364,7 +358,6 @@ class Measurement:
 
     @cached_property
     def self_shares(self) -> dict[Function, Estimate]:
-        """Self shares of every function."""
         if self.of.shares is None:
             return {}
         return {row.function: row.self_share for row in self.of.shares.functions}
@@ -412,7 +405,6 @@ class Measurement:
 
 
 def kind_of(result: Result) -> str:
-    """Return the kind of the cluster that ran a test."""
     return result.cluster.kind if result.cluster else ""
 
 

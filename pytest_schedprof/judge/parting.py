@@ -100,7 +100,11 @@ def part(before: Decided, after: Decided) -> Parting:
         moved=moved,
         only_before=len(keys - their_keys),
         only_after=len(their_keys - keys),
-        figures=_figures(before, after),
+        figures={
+            name: (value, after.figures[name])
+            for name, value in before.figures.items()
+            if name in after.figures and after.figures[name] != value
+        },
     )
 
 
@@ -168,11 +172,3 @@ def _moved(before: Decided, after: Decided) -> tuple[int, int]:
     places, theirs = before.places(), after.places()
     both = places.keys() & theirs.keys()
     return sum(places[key] != theirs[key] for key in both), len(both)
-
-
-def _figures(before: Decided, after: Decided) -> dict[str, tuple[float, float]]:
-    return {
-        name: (value, after.figures[name])
-        for name, value in before.figures.items()
-        if name in after.figures and after.figures[name] != value
-    }

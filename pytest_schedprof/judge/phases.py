@@ -82,7 +82,6 @@ def _scheduler(shares: SampledShares, window: Window) -> Iterator[Phase]:
 
 
 def bar_of(phases: Phases) -> list[tuple[str, float]]:
-    """Return labels and amounts for a bar."""
     return [(f"{phase.where}: {phase.name}", phase.cpu_seconds_per_task) for phase in phases.phases]
 
 
@@ -92,43 +91,43 @@ def bar_of_steps(phases: Phases) -> list[tuple[str, float]]:
     return [(name, cost) for name, cost in costs if cost]
 
 
-class ClientCosts:
-    """Measurements for limits on the client's phases: CPU time in the windows of one backend."""
+class CostsOfSubjects:
+    """Measurements of which each subject has units of its own, with one cost in each."""
 
-    def __init__(self, rounds: Sequence[Sequence[Segment]]) -> None:
-        self._rounds = rounds
-
-    def seen(self, metric: str) -> Collection[Function]:
-        """Return no functions: phases are not split by function."""
-        return ()
+    def costs(self, metric: str, subject: str) -> Costs:
+        raise NotImplementedError
 
     def of(self, metric: str, subject: str) -> Estimate:
-        """Return the cost of one phase, named as in `@client-sending`."""
-        return self._costs(subject).of(metric, "")
+        return self.costs(metric, subject).of(metric, "")
 
     def growth(self, metric: str, subject: str) -> Estimate:
-        """Return the growth exponent of one phase."""
-        return self._costs(subject).growth(metric, "")
+        return self.costs(metric, subject).growth(metric, "")
 
     def doubt_of_growth(self, metric: str, subject: str) -> str:
-        """Return why the growth cannot be judged, as with fewer than two scales."""
-        return self._costs(subject).doubt_of_growth(metric, "")
+        return self.costs(metric, subject).doubt_of_growth(metric, "")
+
+
+@dataclass(frozen=True)
+class ClientCosts(CostsOfSubjects):
+    """The client's phases, as `@client-sending`: CPU time in the windows of one backend."""
+
+    rounds: Sequence[Sequence[Segment]]
+
+    def seen(self, metric: str) -> Collection[Function]:
+        return ()  # phases are not split by function
 
     def doubt(self, metric: str, subject: str) -> str:
-        """Return why a phase cannot be judged.
-
-        The system may have no clocks of threads, or the test no client of ours.
-        """
+        # The system may have no clocks of threads, or the test no client of ours.
         phase = _phase(subject)
-        if all(phase in segment.client for one_round in self._rounds for segment in one_round):
-            return self._costs(subject).doubt(metric, "")
+        if all(phase in segment.client for one_round in self.rounds for segment in one_round):
+            return self.costs(metric, subject).doubt(metric, "")
         return (
             f"the client's {phase} was not timed: it needs schedprof_scheduler, and a system that "
             "has clocks for threads"
         )
 
-    def _costs(self, subject: str) -> Costs:
-        return Costs([_unit(one_round, _phase(subject)) for one_round in self._rounds])
+    def costs(self, metric: str, subject: str) -> Costs:
+        return Costs([_unit(one_round, _phase(subject)) for one_round in self.rounds])
 
 
 def _phase(subject: str) -> str:
@@ -141,8 +140,8 @@ def _unit(segments: Sequence[Segment], phase: str) -> Unit:
     return Unit(tasks, {}, {CPU: spent}, scale=segments[0].scale)
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceMeasurements:
+@dataclass(frozen=True)
+class EvidenceMeasurements(CostsOfSubjects):
     """Measurements of one kind of evidence, for its limits.
 
     A run of the body counts as one: its amount is already of the whole run, or a mean.
@@ -151,27 +150,20 @@ class EvidenceMeasurements:
     evidence: Evidence
 
     def seen(self, metric: str) -> Collection[str]:
-        """Return the measures, tasks or phases that there are amounts of."""
         return [amounts.subject for amounts in self._of(metric) if amounts.subject]
 
     def of(self, metric: str, subject: str) -> Estimate:
         """Return the mean over runs, of those at the largest scale."""
-        units = self._units(metric, subject)
+        units = self.costs(metric, subject).units
         largest = max((unit.scale for unit in units), default=0)
         return Costs([unit for unit in units if unit.scale == largest]).of(metric, "")
 
-    def growth(self, metric: str, subject: str) -> Estimate:
-        """Return the exponent with which the amount grows with the scale of the test."""
-        return Costs(self._units(metric, subject)).growth(metric, "")
-
     def doubt_of_growth(self, metric: str, subject: str) -> str:
-        """Return why the growth cannot be judged."""
         if any(not amounts.scales for amounts in self._of(metric)):
             return f"growth needs a test that runs at two scales or more, and a {metric} of each"
-        return Costs(self._units(metric, subject)).doubt_of_growth(metric, "")
+        return super().doubt_of_growth(metric, subject)
 
     def doubt(self, metric: str, subject: str) -> str:
-        """Return why the metric cannot be judged: evidence is missing, or has not all figures."""
         if self.evidence.missing:
             return f"no evidence {self.evidence.kind!r}: {self.evidence.missing}"
         matches = compile_pattern(subject).fullmatch
@@ -179,13 +171,15 @@ class EvidenceMeasurements:
             return ""
         return "; ".join(self.evidence.notes) or f"evidence {self.evidence.kind!r} has no figure"
 
+    def costs(self, metric: str, subject: str) -> Costs:
+        return Costs(
+            [
+                Unit(1, {}, {metric: amount}, scale=runs.scales[number] if runs.scales else 0)
+                for runs in self._of(metric)
+                if runs.subject == subject
+                for number, amount in enumerate(runs.amounts)
+            ]
+        )
+
     def _of(self, metric: str) -> list[RunAmounts]:
         return [amounts for amounts in self.evidence.amounts if amounts.metric == metric]
-
-    def _units(self, metric: str, subject: str) -> list[Unit]:
-        return [
-            Unit(1, {}, {metric: amount}, scale=runs.scales[number] if runs.scales else 0)
-            for runs in self._of(metric)
-            if runs.subject == subject
-            for number, amount in enumerate(runs.amounts)
-        ]

@@ -48,7 +48,6 @@ class EvidenceBefore:
     is_same_machine: bool = False
 
     def doubt(self, metric: str, subjects: Sequence[str] = ()) -> str:
-        """Return why a limit on the metric of these cannot be judged; empty if it can."""
         if self.earlier is None:
             return self.reason
         before, evidence = self.earlier
@@ -99,7 +98,6 @@ class Reference:
 
     @cached_property
     def test_ids(self) -> frozenset[str]:
-        """IDs of the tests that it contains."""
         return frozenset(test_id for test_id, _ in self._measurements)
 
     def _candidates(self, after: Measurement) -> Sequence[Measurement]:
@@ -167,7 +165,6 @@ class InTurns:
         return EvidenceBefore(result, pair, reason, is_same_machine=True)
 
     def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
-        """Return the comparison."""
         before = self._before(after)
         if before is None:
             return []
@@ -184,7 +181,6 @@ class Before:
     """Why there is no measurement; else empty."""
 
     def doubt(self, metric: str, subjects: Sequence[str] = ()) -> str:
-        """Return why a limit on the metric cannot be judged; empty if it can."""
         if self.before is None:
             return self.reason
         if METRICS[metric].is_exact:
@@ -199,7 +195,6 @@ class Before:
         )
 
     def of(self, metric: str, subject: str) -> Estimate:
-        """Return the earlier estimate of a metric."""
         assert self.before is not None
         if METRICS[metric].is_sampled:
             return self._timed(self.before, metric, subject)
@@ -210,7 +205,6 @@ class Before:
         return replace(estimate, high=estimate.high + most)
 
     def line(self, metric: str, function: Function) -> str:
-        """Return under which name the baseline has a function: its own, or its module's others."""
         line = line_of(function)
         is_named = (metric, function) in self._names
         return line if not is_named and (metric, line) in self._names else function
@@ -222,7 +216,6 @@ class Before:
         return frozenset((metric, cost.function) for cost in functions for metric in cost.total)
 
     def _timed(self, side: Measurement, metric: str, subject: str) -> Estimate:
-        """Return a share, or CPU time per task."""
         shares = side.self_shares if metric == SELF else side.shares
         if METRICS[metric].units is PERCENT:
             return shares.get(subject, NEVER_SEEN)

@@ -23,7 +23,7 @@ from pytest_schedprof.model.result import (
     Result,
     SampledShares,
 )
-from pytest_schedprof.model.run import Course, Moment, Point, Run, Series, Setting
+from pytest_schedprof.model.run import Moment, Point, Run, Series, Setting
 
 LEAST_PART = 0.05
 """Part of all samples or costs. A function that never reached it has no series unless asked for."""
@@ -81,36 +81,28 @@ def series_of(runs: Iterable[tuple[Run, Iterable[Result]]], choice: Choice) -> l
                 for setting, amounts in _settings(result):
                     nights[setting].append((moment, amounts))
     return [
-        one_series
-        for setting in sorted(nights)
-        for one_series in _series(setting, nights[setting], choice)
-        if one_series.figures
+        series for setting in sorted(nights) for series in _series(setting, nights[setting], choice)
     ]
 
 
 def _settings(result: Result) -> Iterator[tuple[Setting, dict[Name, Amount]]]:
     """Yield the settings of a result with their figures. Exact figures are comparable between
     machines, others are not, so they belong to different settings."""
+    cluster, environment = result.cluster, result.environment
     for backend in result.backends:
         amounts = dict(amounts_of(backend))
         for is_exact in (True, False):
-            chosen = {n: amounts[n] for n in amounts if METRICS[n[0]].is_exact == is_exact}
-            yield _setting(result, backend, is_exact=is_exact), chosen
-
-
-def _setting(result: Result, backend: BackendResult, *, is_exact: bool) -> Setting:
-    cluster, environment = result.cluster, result.environment
-    machine = environment.scheduler_machine if environment and not is_exact else ""
-    return Setting(
-        result.test_id,
-        backend.backend,
-        backend.mode,
-        environment.minor_python if environment else "",
-        cluster.kind if cluster else "",
-        cluster.workers if cluster else 0,
-        backend.window.scales,
-        machine,
-    )
+            setting = Setting(
+                result.test_id,
+                backend.backend,
+                backend.mode,
+                environment.minor_python if environment else "",
+                cluster.kind if cluster else "",
+                cluster.workers if cluster else 0,
+                backend.window.scales,
+                environment.scheduler_machine if environment and not is_exact else "",
+            )
+            yield setting, {n: amounts[n] for n in amounts if METRICS[n[0]].is_exact == is_exact}
 
 
 def _series(setting: Setting, nights: list[Night], choice: Choice) -> Iterator[Series]:
@@ -121,10 +113,17 @@ def _series(setting: Setting, nights: list[Night], choice: Choice) -> Iterator[S
         if choice.function
         or any(name in amounts and amounts[name].part >= LEAST_PART for _, amounts in nights)
     ]
+    # The level of the test for change points is divided over all series of the group.
     siblings = Counter(_place(name)[:2] for name in large)
     for name in sorted(large, key=_place):
         figures = tuple(_figures(nights, name))
-        went = _course(name[0], figures, siblings[_place(name)[:2]])
+        relative, absolute = least_change(name[0])
+        went = course(
+            [figure.value for figure in figures],
+            relative=relative,
+            absolute=absolute,
+            siblings=siblings[_place(name)[:2]],
+        )
         yield Series(setting, *name, figures, went)
 
 
@@ -141,13 +140,6 @@ def _figures(nights: Iterable[Night], name: Name) -> Iterator[Point]:
             yield Point(moment, amounts[name].value)
         elif name[1] and any(metric == name[0] for metric, _ in amounts):
             yield Point(moment, 0.0)
-
-
-def _course(metric: str, figures: Collection[Point], siblings: int) -> Course:
-    """Find the change points, with the level of the test divided over all series of the group."""
-    relative, absolute = least_change(metric)
-    values = [figure.value for figure in figures]
-    return course(values, relative=relative, absolute=absolute, siblings=siblings)
 
 
 def least_change(metric: str) -> tuple[float, float]:
@@ -262,7 +254,8 @@ def departure(values: Sequence[float]) -> float:
     if min(values) == max(values):
         return 0.0
     around = range(len(values) - NEIGHBOURS + 1)
-    return max((_from_median(values[at : at + NEIGHBOURS]) for at in around), default=0.0)
+    windows = (values[at : at + NEIGHBOURS] for at in around)
+    return max((abs(near[NEIGHBOURS // 2] - median(near)) for near in windows), default=0.0)
 
 
 def scatter_of_count(values: Sequence[float]) -> float:
@@ -274,10 +267,6 @@ def scatter_of_count(values: Sequence[float]) -> float:
 def scatter_of_runs(values: Sequence[float]) -> float:
     """Return the standard deviation between runs. A step in the series does not raise it."""
     return max(scatter(values, apart) for apart in APART)
-
-
-def _from_median(window: Sequence[float]) -> float:
-    return abs(window[NEIGHBOURS // 2] - median(window))
 
 
 FEWEST = 3
@@ -322,10 +311,10 @@ def recent_series(runs: Sequence[Run]) -> Recent:
             if is_worth_it and settings.get(entry.test_id) == entry.setting:
                 for backend, figures in entry.figures.items():
                     figures_by_key[entry.test_id, backend].append(figures)
-    series = {key: _telling(figures) for key, figures in figures_by_key.items()}
-    return {key: pair for key, pair in series.items() if len(pair[1]) >= FEWEST}
-
-
-def _telling(runs: Sequence[Mapping[str, float]]) -> tuple[str, Sequence[float]]:
-    metric = next((name for name in RANKED if name in runs[-1]), "")
-    return metric, [figures[metric] for figures in runs if metric in figures]
+    series: dict[tuple[str, str], tuple[str, Sequence[float]]] = {}
+    for key, of_runs in figures_by_key.items():
+        metric = next((name for name in RANKED if name in of_runs[-1]), "")
+        values = [figures[metric] for figures in of_runs if metric in figures]
+        if len(values) >= FEWEST:
+            series[key] = metric, values
+    return series

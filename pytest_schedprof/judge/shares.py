@@ -113,11 +113,9 @@ class Shares:
         return degrees_of_freedom(effective_units(totals), rounds=self.rounds) if totals else 0
 
     def seen(self, metric: str) -> Collection[Function]:
-        """Return every function that is in a busy sample."""
         return self.total.inclusive
 
     def of(self, metric: str, subject: str) -> Estimate:
-        """Return a share, or the CPU time per task that corresponds to it."""
         if metric == CPU:
             return self._cost(self.of(SHARE, subject)) if subject else self.cpu
         if subject.startswith("@"):
@@ -125,7 +123,6 @@ class Shares:
         return self.of_function_itself(subject) if metric == SELF else self.of_function(subject)
 
     def doubt(self, metric: str, subject: str) -> str:
-        """Return why there is no verdict: an unreliable profile, too few samples, or no task."""
         seen = self.total.inclusive
         if doubt := self.untrusted or doubt_of_collector(subject, seen, self.is_held_back):
             return doubt
@@ -157,7 +154,6 @@ class Shares:
         return self.whole.growth(metric, subject)
 
     def doubt_of_growth(self, metric: str, subject: str) -> str:
-        """Return why the growth cannot be judged: of single functions it never can."""
         if subject:
             return (
                 f"samples tell the growth of {metric} as a whole only; for functions limit the "
@@ -166,7 +162,6 @@ class Shares:
         return self.whole.doubt_of_growth(metric, subject)
 
     def sampled(self) -> SampledShares:
-        """Return all shares for the record."""
         return SampledShares(
             busy_samples=self.total.busy,
             idle_samples=self.total.idle,
@@ -196,7 +191,6 @@ class Shares:
         return self._estimate(lambda unit: unit.own[function])
 
     def of_owner(self, owner: str) -> Estimate:
-        """Return the share of samples that belong to the owner."""
         return self._estimate(lambda unit: unit.owners[owner])
 
     def of_span(self, name: SpanName) -> Estimate:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -49,11 +48,9 @@ class Tally:
 
     @property
     def of_cpu(self) -> int:
-        """The samples that stand for CPU time."""
         return self.busy + self.idle + self.empty - self.waiting
 
     def add(self, other: Tally) -> None:
-        """Add the counts of another unit."""
         self.busy += other.busy
         self.idle += other.idle
         self.empty += other.empty
@@ -69,7 +66,6 @@ class Tally:
 
 
 def total(tallies: Iterable[Tally]) -> Tally:
-    """Add up all units."""
     result = Tally()
     for tally in tallies:
         result.add(tally)
@@ -103,10 +99,11 @@ def tally_blocks(profile: SampleProfile, block_count: int | None = None) -> list
     kept = [busy_stack(stack, profile.is_shared) for stack in profile.stacks]
     busy = [[i for i in thread.samples if kept[i]] for thread in profile.threads]
     count = block_count or blocks_for(sum(map(len, busy)))
-    blocks = [
-        _tally(kept, [_part(samples, k, count) for samples in busy], profile.whose)
-        for k in range(count)
-    ]
+    blocks = []
+    for k in range(count):
+        borders = [(len(samples) * k // count, len(samples) * (k + 1) // count) for samples in busy]
+        parts = [samples[start:stop] for samples, (start, stop) in zip(busy, borders, strict=True)]
+        blocks.append(_tally(kept, parts, profile.whose))
     blocks[0].idle = sum(len(thread.samples) for thread in profile.threads) - sum(map(len, busy))
     blocks[0].empty = profile.empty_samples
     blocks[0].waiting = 0 if profile.is_of_cpu else _waiting(profile)
@@ -136,10 +133,6 @@ def blocks_for(busy_samples: int) -> int:
     return max(1, min(MAX_BLOCKS, busy_samples // MIN_BLOCK_SAMPLES))
 
 
-def _part(samples: list[int], index: int, count: int) -> list[int]:
-    return samples[len(samples) * index // count : len(samples) * (index + 1) // count]
-
-
 def _tally(
     kept: Sequence[BusyStack | None], parts: Iterable[list[int]], whose: Sequence[SpanName]
 ) -> Tally:
@@ -154,8 +147,3 @@ def _tally(
             for function in set(busy.stack):  # a set: recursion counts once
                 tally.inclusive[function] += count
     return tally
-
-
-def ordered_samples(indexes: Iterable[int]) -> array[int]:
-    """Return stack indexes in the compact form of `Thread.samples`."""
-    return array("q", indexes)

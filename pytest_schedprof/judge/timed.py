@@ -14,6 +14,7 @@ from pytest_schedprof.judge.owners import PLUMBING
 from pytest_schedprof.judge.series import usual
 from pytest_schedprof.model.comparison import Change, Outcome
 from pytest_schedprof.model.metric import CPU, SHARE
+from pytest_schedprof.model.profile import module_of
 
 CPU_RISE, SHARE_RISE = 0.05, 0.02
 """Least rise that counts: a part of the CPU time per task, a difference of a share."""
@@ -294,8 +295,7 @@ def _has_gone(before: float, after: float) -> bool:
 def _is_one_place(one: Change, other: Change) -> bool:
     if one.subject.startswith("@") or other.subject.startswith("@"):
         return False
-    modules = (change.subject.partition(":")[0] for change in (one, other))
-    return one.owner == other.owner or len({*modules}) == 1
+    return one.owner == other.owner or module_of(one.subject) == module_of(other.subject)
 
 
 def _is_taken_out(change: Change, before: Measurement, after: Measurement) -> bool:

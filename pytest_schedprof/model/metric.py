@@ -264,11 +264,10 @@ METRICS: dict[str, Metric] = {
 """Every metric by its name, in the order in which tables show them."""
 
 
-def _family(kind: type[Metric]) -> frozenset[str]:
-    return frozenset(name for name, metric in METRICS.items() if isinstance(metric, kind))
-
-
-TRAFFIC, DECISIONS, HELD, LEAST, STALLS = map(_family, (Traffic, Decision, Held, Leaked, Stall))
+TRAFFIC, DECISIONS, HELD, LEAST, STALLS = (
+    frozenset(name for name, metric in METRICS.items() if isinstance(metric, family))
+    for family in (Traffic, Decision, Held, Leaked, Stall)
+)
 
 RANKED = tuple(
     sorted((name for name in METRICS if METRICS[name].rank), key=lambda name: METRICS[name].rank)
@@ -279,9 +278,6 @@ GROWING = tuple(
     name for name, metric in METRICS.items() if metric.units is not PERCENT and name != GROWTH
 )
 """Metrics whose growth can be limited: amounts, not fractions."""
-
-OF_EVIDENCE = frozenset(name for name, metric in METRICS.items() if metric.evidence)
-"""What kinds of evidence measure."""
 
 STEP_METRICS = {metric.of_steps: name for name, metric in METRICS.items() if metric.of_steps}
 """Metrics of steps of graph intake by the name that limits write."""

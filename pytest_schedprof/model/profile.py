@@ -293,6 +293,11 @@ CACHES = (
 """What fills the caches of abstract classes and of regular expressions."""
 
 
+def module_of(function: Function) -> str:
+    """Return a function's module."""
+    return function.partition(":")[0]
+
+
 @cache
 def is_work(function: Function) -> bool:
     """Whether a function works on tasks: one of `SCHEDULING` or `PURE`, or of a user's code."""
@@ -301,7 +306,7 @@ def is_work(function: Function) -> bool:
         return False
     if is_of_library(module):
         return module in PURE
-    return _root(module) not in INSTALLED or _scheduling(module)
+    return _root(module) not in INSTALLED or is_of(module, (SCHEDULING,))
 
 
 def is_of_library(module: str) -> bool:
@@ -317,7 +322,7 @@ def is_installed(module: str) -> bool:
 @cache
 def is_under_test(function: Function) -> bool:
     """Whether a function is of dask, of distributed or of a user's code, and of no library."""
-    module = function.partition(":")[0]
+    module = module_of(function)
     if is_of_library(module) or module == C_CODE:
         return False
     return _root(module) in UNDER_TEST or _root(module) not in INSTALLED
@@ -334,10 +339,6 @@ def is_cache(function: Function) -> bool:
 
 def _root(module: str) -> str:
     return module.partition(".")[0]
-
-
-def _scheduling(module: str) -> bool:
-    return is_of(module, (SCHEDULING,))
 
 
 def is_of(module: str, chosen: Iterable[str]) -> bool:

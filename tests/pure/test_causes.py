@@ -113,10 +113,10 @@ def test_what_explains_a_rise_comes_before_what_follows_from_it(
 
 
 def test_scheduler_and_client_are_taken_together() -> None:
-    here = [Part(NEW_TASK, "", cost(100), cost(104, code=OTHER))]
+    of_scheduler = [Part(NEW_TASK, "", cost(100), cost(104, code=OTHER))]
     client = [Part(KEY_SPLIT, "", Cost(500, code="aa"), Cost(900, code=OTHER))]
-    found = causes({"bytecodes": here, "client_bytecodes": client})
-    assert [(each.function, each.metric) for each in found] == [
+    result = causes({"bytecodes": of_scheduler, "client_bytecodes": client})
+    assert [(outcome.function, outcome.metric) for outcome in result] == [
         (KEY_SPLIT, "client_bytecodes"),
     ]
 
@@ -148,7 +148,7 @@ def function_of(source: str) -> FunctionType:
     ],
 )
 def test_a_digest_is_of_what_code_does(source: str, other: str, is_same: bool) -> None:
-    one, two = (digests_of([function_of(each).__code__]) for each in (source, other))
+    one, two = (digests_of([function_of(result).__code__]) for result in (source, other))
     assert (one == two) is is_same
 
 

@@ -25,8 +25,8 @@ def noisy(levels: Sequence[float], cv: float, seed: int) -> list[float]:
     return [level * (1 + generator.gauss(0, cv)) for level in levels]
 
 
-def places(found: Course) -> list[int]:
-    return [step.at for step in found.steps]
+def places(result: Course) -> list[int]:
+    return [step.at for step in result.steps]
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [3.0, 9.0], [1.0, 1.0, 1.0, 2.0, 2.0]])
@@ -50,11 +50,11 @@ def test_every_planted_step_of_an_exact_series_is_found(
 ) -> None:
     levels = [23456.7 * factor for factor in accumulate(factors, float.__mul__)][: len(lengths)]
     values = [level for level, n in zip(levels, lengths, strict=True) for _ in range(n)]
-    found = course(values, relative=EXACT)
-    assert places(found) == list(accumulate(lengths))[:-1]
-    assert [step.before for step in found.steps] == pytest.approx(levels[:-1])
-    assert [step.after for step in found.steps] == pytest.approx(levels[1:])
-    assert found.trends == ()
+    result = course(values, relative=EXACT)
+    assert places(result) == list(accumulate(lengths))[:-1]
+    assert [step.before for step in result.steps] == pytest.approx(levels[:-1])
+    assert [step.after for step in result.steps] == pytest.approx(levels[1:])
+    assert result.trends == ()
 
 
 @PROPERTY
@@ -62,9 +62,9 @@ def test_every_planted_step_of_an_exact_series_is_found(
 def test_shifted_and_scaled_series_change_at_the_same_points(
     values: list[float], shift: int, power: int
 ) -> None:
-    found = places(course(values))
-    assert places(course([value + shift for value in values])) == found
-    assert places(course([value * 2.0**power for value in values])) == found
+    steps = places(course(values))
+    assert places(course([value + shift for value in values])) == steps
+    assert places(course([value * 2.0**power for value in values])) == steps
 
 
 @PROPERTY
@@ -72,10 +72,10 @@ def test_shifted_and_scaled_series_change_at_the_same_points(
 def test_stretches_between_steps_last_and_changes_are_as_large_as_asked(
     values: list[float],
 ) -> None:
-    found = course(values, absolute=100.0)
-    borders = [0, *places(found), len(values)]
-    assert all(b - a >= 3 for a, b in pairwise(borders) if found.steps)
-    assert all(abs(step.after - step.before) >= 100 for step in found.steps)
+    result = course(values, absolute=100.0)
+    borders = [0, *places(result), len(values)]
+    assert all(b - a >= 3 for a, b in pairwise(borders) if result.steps)
+    assert all(abs(step.after - step.before) >= 100 for step in result.steps)
 
 
 @PROPERTY
@@ -116,24 +116,24 @@ def test_changes_that_are_too_small_are_not_told() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_a_slow_change_is_a_trend_and_not_a_staircase(total: float, seed: int) -> None:
     values = noisy([400 * (1 + total * number / 120) for number in range(120)], 0.08, seed)
-    found = course(values, relative=0.05)
-    assert found.steps == ()
-    (trend,) = found.trends
+    result = course(values, relative=0.05)
+    assert result.steps == ()
+    (trend,) = result.trends
     assert (trend.first, trend.last) == (0, 119)
     assert trend.before == pytest.approx(400, rel=0.1)
     assert trend.after == pytest.approx(400 * (1 + total), rel=0.1)
 
 
 def test_an_exact_slow_change_is_a_trend_too() -> None:
-    found = course([1000.0 + number for number in range(60)], relative=EXACT)
-    assert (found.steps, len(found.trends)) == ((), 1)
+    result = course([1000.0 + number for number in range(60)], relative=EXACT)
+    assert (result.steps, len(result.trends)) == ((), 1)
 
 
 def test_a_step_in_a_trend_is_told_beside_it() -> None:
     levels = [400 * (1 + 0.005 * number) * (1.6 if number >= 60 else 1) for number in range(120)]
-    found = course(noisy(levels, 0.05, 1), relative=0.05)
-    assert places(found) == [60]
-    assert len(found.trends) == 2
+    result = course(noisy(levels, 0.05, 1), relative=0.05)
+    assert places(result) == [60]
+    assert len(result.trends) == 2
 
 
 def test_noise_alone_is_rarely_a_step() -> None:

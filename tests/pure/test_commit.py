@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import time
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -40,33 +41,24 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_it_is_what_is_checked_out_also_from_a_directory_below(repository: Path) -> None:
-    found = commit_of(repository / "tests")
-    assert found is not None
-    assert found.sha == git(repository, "rev-parse", "HEAD")
-    assert (found.branch, found.is_dirty) == ("work", False)
-    assert abs(datetime.fromisoformat(found.time).timestamp() - time.time()) < 600
-
-
-def test_changed_files_are_told_and_new_ones_are_not(repository: Path) -> None:
-    (repository / "result.json").write_text("{}")
-    assert (found := commit_of(repository)) is not None
-    assert not found.is_dirty
-    (repository / "tests" / "code.py").write_text("a = 2\n")
-    assert (found := commit_of(repository)) is not None
-    assert found.is_dirty
-
-
-def test_without_a_branch_the_ci_service_may_know_it(
+def test_it_is_what_is_checked_out_also_from_a_directory_below(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (repository / "result.json").write_text("{}")  # a new file is no change
+    commit = commit_of(repository / "tests")
+    assert commit is not None
+    assert commit.sha == git(repository, "rev-parse", "HEAD")
+    assert (commit.branch, commit.is_dirty) == ("work", False)
+    assert abs(datetime.fromisoformat(commit.time).timestamp() - time.time()) < 600
+    (repository / "tests" / "code.py").write_text("a = 2\n")
     git(repository, "checkout", "--quiet", "--detach")
-    assert (found := commit_of(repository)) is not None
-    assert found.branch == ""
+    detached = commit_of(repository)
+    assert detached is not None
+    assert (detached.branch, detached.is_dirty) == ("", True)
+    # Without a branch the CI service may know it.
     monkeypatch.setenv("GITHUB_HEAD_REF", "")
     monkeypatch.setenv("GITHUB_REF_NAME", "main")
-    assert (found := commit_of(repository)) is not None
-    assert found.branch == "main"
+    assert commit_of(repository) == replace(detached, branch="main")
 
 
 def test_no_repository_no_commit_no_directory_and_no_git(

@@ -47,8 +47,8 @@ def test_a_bound_is_beyond_0_just_if_its_change_is_significant(
     error: float, difference: float, freedom: int, chance: float
 ) -> None:
     contrast = Contrast(100.0, 100.0 + difference, error, freedom)
-    for found, least in (
+    for p_value, least in (
         (contrast.chance_of_rise, contrast.least_rise(chance)),
         (contrast.chance_of_fall, contrast.least_fall(chance)),
     ):
-        assert abs(least) < 1e-6 or (found < chance) == (least > 0)
+        assert abs(least) < 1e-6 or (p_value < chance) == (least > 0)

@@ -37,7 +37,7 @@ def environment(**facts: Any) -> Environment:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "lines"),
     [
         ({}, {"cluster": replace(HERE, workers=8, threads=8)}, [("workers", "16", "8")]),
         ({}, {"cluster": replace(HERE, threads=32)}, [("threads", "1", "2")]),
@@ -72,11 +72,11 @@ def environment(**facts: Any) -> Environment:
     ],
 )
 def test_settings_that_differ_are_found_in_the_records(
-    before: dict[str, Any], after: dict[str, Any], told: list[tuple[str, str, str]]
+    before: dict[str, Any], after: dict[str, Any], lines: list[tuple[str, str, str]]
 ) -> None:
     one, other = measured(**before), measured(**after)
-    assert differing_settings(one, other) == tuple(Setting(*each) for each in told)
-    assert len(differing_settings(other, one)) == len(told)
+    assert differing_settings(one, other) == tuple(Setting(*result) for result in lines)
+    assert len(differing_settings(other, one)) == len(lines)
     assert differing_settings(one, one) == ()
 
 
@@ -85,9 +85,9 @@ def test_two_runs_with_other_settings_are_compared_and_the_settings_told() -> No
     before = measured(counted(COSTS))
     after = measured(counted(more), cluster=ClusterFacts("simulated", "x", 1000, 1000))
     report = compare([before], [after])
-    (found,) = report.comparisons
-    assert found.verdict is Verdict.FAIL
-    assert found.settings == (Setting("workers", "16", "1000"),)
+    (comparison,) = report.comparisons
+    assert comparison.verdict is Verdict.FAIL
+    assert comparison.settings == (Setting("workers", "16", "1000"),)
     words = "settings that differ: workers (16 before, 1000 now)"
     assert words in [line.text.strip() for line in report_lines(report)]
     assert f"- {plain(words)}" in as_markdown(report).splitlines()
@@ -98,11 +98,11 @@ def test_two_runs_with_other_settings_are_compared_and_the_settings_told() -> No
 def test_settings_of_some_tests_are_told_with_their_number() -> None:
     results = [measured(counted(COSTS), test_id=name) for name in ("a", "b", "c")]
     wider = [
-        replace(each, cluster=ClusterFacts("simulated", "x", n, n))
-        for each, n in zip(results, (16, 20, 20), strict=True)
+        replace(side, cluster=ClusterFacts("simulated", "x", n, n))
+        for side, n in zip(results, (16, 20, 20), strict=True)
     ]
-    (_, told) = report_lines(compare(results, wider))
-    assert told.text.strip() == (
+    (_, lines) = report_lines(compare(results, wider))
+    assert lines.text.strip() == (
         "settings that differ in 2 of 3 comparisons: workers (16 before, 20 now)"
     )
 
@@ -113,7 +113,7 @@ def test_a_result_with_the_same_settings_comes_before_newer_ones() -> None:
         counted(COSTS), started_at="2026-02-01", environment=environment(configuration={})
     )
     other = replace(newer, cluster=ClusterFacts("simulated", "x", 8, 8))
-    candidates = [_measurement(each) for each in (other, same)]
+    candidates = [_measurement(side) for side in (other, same)]
     now = _measurement(measured(counted(COSTS)))
     assert compare_one(candidates, now).settings == ()
     assert compare_one(candidates[:1], now).settings != ()
@@ -121,7 +121,7 @@ def test_a_result_with_the_same_settings_comes_before_newer_ones() -> None:
 
 def test_a_baseline_keeps_the_results_of_each_setting() -> None:
     wide, options = replace(HERE, workers=1000), replace(HERE, options={"duration": "1s"})
-    results = [measured(counted(COSTS), cluster=each) for each in (HERE, wide, options)]
+    results = [measured(counted(COSTS), cluster=result) for result in (HERE, wide, options)]
     results.append(measured(counted(COSTS), environment=environment(event_loop="uvloop")))
     assert len(identities(results)) == 4
 
@@ -147,35 +147,39 @@ def in_turns(before: BackendResult, after: BackendResult, **facts: Any) -> Compa
 
 
 def test_decisions_are_compared_as_figures_of_the_whole_window() -> None:
-    found = in_turns(decided(DECIDED), decided({**DECIDED, "makespan": 5.0, "transferred": 4e8}))
-    changes = {change.metric: change for change in found.changes}
+    comparison = in_turns(
+        decided(DECIDED), decided({**DECIDED, "makespan": 5.0, "transferred": 4e8})
+    )
+    changes = {change.metric: change for change in comparison.changes}
     assert changes["makespan"].outcome is Outcome.REGRESSED
     assert (changes["makespan"].before, changes["makespan"].after) == (4.0, 5.0)
     assert changes["transferred"].outcome is Outcome.IMPROVED
-    assert change_sentence(found, changes["makespan"]) == (
+    assert change_sentence(comparison, changes["makespan"]) == (
         "makespan of the scheduler: 4 s before, 5 s now (+25.00%)"
     )
-    assert found.same == 2
+    assert comparison.same == 2
 
 
 def test_decisions_are_comparable_when_a_setting_changes_the_number_of_tasks() -> None:
     """As the method of shuffling does, and fusion: costs are then those of a round."""
     fewer = decided({**DECIDED, "makespan": 5.0}, tasks=500)
-    found = in_turns(decided(DECIDED), fewer)
-    changes = {change.metric: change for change in found.changes}
-    assert {name: each.outcome for name, each in changes.items()} == {
+    comparison = in_turns(decided(DECIDED), fewer)
+    changes = {change.metric: change for change in comparison.changes}
+    assert {name: result.outcome for name, result in changes.items()} == {
         "makespan": Outcome.REGRESSED,
         "transitions": Outcome.IMPROVED,
     }
     transitions = changes["transitions"]
     assert (transitions.before, transitions.after) == (4000, 2000)
-    assert change_sentence(found, transitions).endswith(
+    assert change_sentence(comparison, transitions).endswith(
         "4,000 before, 2,000 now per round (-50.00%)"
     )
-    assert found.reasons == ()
-    assert list(found.tasks or ()) == [1000, 500]
-    assert next(conditions_of(found)).startswith("costs are per round: the body made 1,000 tasks")
-    assert found.verdict is Verdict.FAIL
+    assert comparison.reasons == ()
+    assert list(comparison.tasks or ()) == [1000, 500]
+    assert next(conditions_of(comparison)).startswith(
+        "costs are per round: the body made 1,000 tasks"
+    )
+    assert comparison.verdict is Verdict.FAIL
     # The body of another session may be another one.
     (apart,) = compare([measured(decided(DECIDED))], [measured(fewer)]).comparisons
     assert apart.changes == ()
@@ -184,9 +188,9 @@ def test_decisions_are_comparable_when_a_setting_changes_the_number_of_tasks() -
 
 def test_another_python_leaves_decisions_and_times_comparable_but_no_bytecodes() -> None:
     newer: dict[str, Any] = {"environment": environment(scheduler_python="3.12.1")}
-    found = in_turns(decided(DECIDED), decided({**DECIDED, "makespan": 5.0}), **newer)
-    assert found.verdict is Verdict.FAIL
-    assert found.reasons == ()
+    comparison = in_turns(decided(DECIDED), decided({**DECIDED, "makespan": 5.0}), **newer)
+    assert comparison.verdict is Verdict.FAIL
+    assert comparison.reasons == ()
     counts = in_turns(counted(COSTS), counted({name: 1.0 for name in COSTS}), **newer)
     assert counts.reasons == ("bytecodes of Python 3.11 and 3.12 are not the same",)
     assert counts.changes == ()

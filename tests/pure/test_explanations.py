@@ -23,7 +23,7 @@ functions = st.dictionaries(
 
 
 def accounts(functions: dict[str, Cost], **more: object) -> Accounts:
-    whole = sum(each.amount for each in functions.values())
+    whole = sum(explanation.amount for explanation in functions.values())
     return replace(Accounts(whole, functions), **more)  # type: ignore[arg-type]
 
 
@@ -32,8 +32,8 @@ def explained(before: Accounts, after: Accounts) -> Explanation:
 
 
 def words(before: Accounts, after: Accounts) -> list[str]:
-    found = explained(before, after)
-    return [sentence(found, part) for part in top_parts(found)]
+    explanation = explained(before, after)
+    return [sentence(explanation, part) for part in top_parts(explanation)]
 
 
 @given(functions, functions, amounts)
@@ -41,22 +41,27 @@ def test_the_parts_and_the_rest_sum_to_the_change(
     before: dict[str, Cost], after: dict[str, Cost], unnamed: float
 ) -> None:
     later = accounts(after)
-    found = explained(accounts(before), replace(later, whole=later.whole + unnamed))
-    assert sum(part.amount for part in found.parts) + found.rest == pytest.approx(found.amount)
-    assert found.rest == pytest.approx(unnamed, abs=1e-3)
-    for part in found.parts:
+    explanation = explained(accounts(before), replace(later, whole=later.whole + unnamed))
+    assert sum(part.amount for part in explanation.parts) + explanation.rest == pytest.approx(
+        explanation.amount
+    )
+    assert explanation.rest == pytest.approx(unnamed, abs=1e-3)
+    for part in explanation.parts:
         assert part.by_calls + part.by_price == pytest.approx(part.amount)
 
 
 def test_calls_and_price_are_told_apart() -> None:
     before = accounts({F: Cost(100, 2), G: Cost(100, 2), H: Cost(100, 2)})
     after = accounts({F: Cost(200, 4), G: Cost(110, 2), H: Cost(100, 2)})
-    found = explained(before, after)
-    assert [(part.function, part.by_calls, part.by_price) for part in found.parts] == [
+    explanation = explained(before, after)
+    assert [(part.function, part.by_calls, part.by_price) for part in explanation.parts] == [
         (G, 0, 10),  # what does more by itself explains what is called more often
         (F, 100, 0),
     ]
-    assert explanation_headline(found) == "bytecodes: 300 before, 410 now per task (+110, +36.7%)"
+    assert (
+        explanation_headline(explanation)
+        == "bytecodes: 300 before, 410 now per task (+110, +36.7%)"
+    )
     assert words(before, after) == [
         f"+10: `{G}` is called as before (2 per task), 5 bytecodes more per call (now 55)",
         f"+100: `{F}` is called 4 instead of 2 times per task",
@@ -100,10 +105,10 @@ def test_callers_that_call_more_often_are_named() -> None:
 def test_small_and_uncertain_parts_are_summed() -> None:
     before = accounts({F: Cost(100, 1), G: Cost(100, 1), H: Cost(100, 1)})
     after = accounts({F: Cost(200, 1), G: Cost(101, 1), H: Cost(130, 1, error=40)})
-    found = explained(before, after)
-    shown = top_parts(found)
+    explanation = explained(before, after)
+    shown = top_parts(explanation)
     assert [part.function for part in shown] == [F]
-    assert others(found, len(shown)) == "+31: 2 other functions"
+    assert others(explanation, len(shown)) == "+31: 2 other functions"
 
 
 OLD = """\
@@ -174,8 +179,11 @@ def test_any_text_has_code_lines_of_its_own(text: str, line: int) -> None:
 
 def test_a_part_without_counted_calls_tells_its_cost() -> None:
     part = Part(F, "scheduler", Cost(1e-4), Cost(3e-4, error=1e-5))
-    found = Explanation("t", "cputime", "cpu", 1e-3, 1.2e-3, (part,))
-    assert sentence(found, part) == f"+200 us (within 10 us): `{F}` costs 300 us instead of 100 us"
+    explanation = Explanation("t", "cputime", "cpu", 1e-3, 1.2e-3, (part,))
+    assert (
+        sentence(explanation, part)
+        == f"+200 us (within 10 us): `{F}` costs 300 us instead of 100 us"
+    )
 
 
 def test_a_sampled_function_is_not_gone_for_lack_of_samples_of_its_own() -> None:
@@ -184,8 +192,8 @@ def test_a_sampled_function_is_not_gone_for_lack_of_samples_of_its_own() -> None
         accounts({F: Cost(1e-4, share=0.96), G: Cost(2e-4, share=0.2)}),
         accounts({F: Cost(0.0, share=0.96), H: Cost(9e-4, share=0.3)}),
     )
-    found = explain("test_x", "cputime", "cpu", *sides)
-    assert [sentence(found, part) for part in top_parts(found)] == [
+    explanation = explain("test_x", "cputime", "cpu", *sides)
+    assert [sentence(explanation, part) for part in top_parts(explanation)] == [
         f"+900 us: `{H}` was in next to no sample before",
         f"-200 us: `{G}` is in next to no sample now",
         f"-100 us: `{F}` costs 0 us instead of 100 us",

@@ -52,19 +52,19 @@ def test_folding_keeps_the_sum_of_each_owner() -> None:
             kept = sum(line.total[metric] for line in lines if line.owner == owner)
             assert kept / 300 == pytest.approx(costs.of(metric, f"@{owner}").value)
         assert sum(line.total[metric] for line in lines) == 3 * sum(
-            each[metric] for each in COUNTS.values()
+            of_function[metric] for of_function in COUNTS.values()
         )
 
 
 def test_a_function_that_a_limit_names_is_kept() -> None:
-    functions = {function.function for function in costs_of(COUNTS).measured([SMALL]).functions}
+    functions = {cost.function for cost in costs_of(COUNTS).measured([SMALL]).functions}
     assert SMALL in functions
     assert SCHEDULERS not in functions
 
 
 def test_other_backends_and_choices_name_every_function() -> None:
-    found = costs_of(COUNTS, is_everything=False).measured().functions
-    assert {each.function for each in found} == COUNTS.keys()
+    costs = costs_of(COUNTS, is_everything=False).measured().functions
+    assert {lines.function for lines in costs} == COUNTS.keys()
 
 
 def test_a_record_has_few_lines_whatever_ran() -> None:

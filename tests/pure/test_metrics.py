@@ -62,9 +62,9 @@ def strings_of(source: str) -> Iterator[str]:
     tree = ast.parse(source)
     parts = {
         id(part)
-        for each in ast.walk(tree)
-        if isinstance(each, ast.JoinedStr)
-        for part in each.values
+        for inner in ast.walk(tree)
+        if isinstance(inner, ast.JoinedStr)
+        for part in inner.values
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
@@ -73,12 +73,12 @@ def strings_of(source: str) -> Iterator[str]:
 
 def metrics_named() -> set[tuple[str, str]]:
     """Return each module, outside of the rooms that measure, with the metrics that it names."""
-    found = set()
+    names = set()
     for path in PACKAGE.rglob("*.py"):
         name = path.relative_to(PACKAGE).as_posix()
         if name != TABLE and not name.startswith(MEASURING_ROOMS):
-            found |= {(name, text) for text in strings_of(path.read_text()) if text in NAMES}
-    return found
+            names |= {(name, text) for text in strings_of(path.read_text()) if text in NAMES}
+    return names
 
 
 def test_no_other_module_names_a_metric() -> None:

@@ -108,39 +108,18 @@ REALISTIC: dict[str, Stack] = {
 }
 
 
-def test_every_side_is_no_part_of_the_scheduler() -> None:
+def test_every_side_and_owner_has_a_name_of_its_own_and_a_stack_below() -> None:
     assert {"idle", FOREIGN, UNDIVIDED, *(name for name, _ in SIDES)} == NOT_SCHEDULER
-
-
-def test_the_stacks_below_speak_of_every_owner_there_is() -> None:
     assert set(REALISTIC) == {*OWNER_NAMES, FOREIGN}
-
-
-@pytest.mark.parametrize(("owner", "stack"), list(REALISTIC.items()), ids=list(REALISTIC))
-def test_every_owner_is_reached_by_a_realistic_stack(owner: str, stack: Stack) -> None:
-    assert owner_of_stack(stack) == owner
-
-
-@pytest.mark.parametrize(
-    ("owner", "pattern"), [(owner, pattern) for owner, row in OWNERS for pattern in row]
-)
-def test_no_row_of_the_table_is_hidden_behind_an_earlier_one(owner: str, pattern: str) -> None:
-    assert owner_of(pattern.replace("*", "x")) == owner
-
-
-@pytest.mark.parametrize(
-    ("side", "pattern"), [(side, pattern) for side, row in SIDES for pattern in row]
-)
-def test_no_side_is_hidden_behind_an_earlier_one(side: str, pattern: str) -> None:
-    assert side_of(pattern.replace("*", "x")) == side
-
-
-def test_every_owner_has_one_name() -> None:
     assert len(set(OWNER_NAMES)) == len(OWNER_NAMES)
 
 
-def test_only_idle_the_sides_and_foreign_threads_are_in_no_denominator() -> None:
-    assert {"idle", "profiler", "worker", "client", "import", FOREIGN, UNDIVIDED} == NOT_SCHEDULER
+@pytest.mark.parametrize(
+    ("name", "pattern"), [(name, pattern) for name, row in (*SIDES, *OWNERS) for pattern in row]
+)
+def test_no_row_of_the_table_is_hidden_behind_an_earlier_one(name: str, pattern: str) -> None:
+    function = pattern.replace("*", "x")
+    assert name in (side_of(function), owner_of(function))
 
 
 @pytest.mark.parametrize("side", ["profiler", "worker", "client", "import"])
@@ -149,94 +128,90 @@ def test_a_side_wins_whatever_it_called(side: str, owner: str) -> None:
     assert owner_of_stack((*REALISTIC[side], *REALISTIC[owner])) == side
 
 
-def test_the_outermost_side_wins_over_a_side_that_it_called() -> None:
-    task_that_uses_a_client = (*REALISTIC["worker"], "distributed.client:Client.submit")
-    assert owner_of_stack(task_that_uses_a_client) == "worker"
-
-
-@pytest.mark.parametrize(
-    "runner", ["_run_task", "_run_task_simple", "apply_function", "apply_function_simple"]
+IN_A_WORKER = (
+    *THREAD,
+    "distributed.threadpoolexecutor:_worker",
+    "distributed._concurrent_futures_thread:_WorkItem.run",
+    "distributed.utils:run_in_executor_with_context.<locals>.<lambda>",
 )
-def test_a_task_that_runs_on_a_worker_in_the_process_is_the_worker_s(runner: str) -> None:
-    stack = (
-        *THREAD,
-        "distributed.threadpoolexecutor:_worker",
-        "distributed._concurrent_futures_thread:_WorkItem.run",
-        "distributed.utils:run_in_executor_with_context.<locals>.<lambda>",
-        f"distributed.worker:{runner}",
-        "dask._task_spec:Task.__call__",
-        "mymodule:my_task",
-    )
-    assert owner_of_stack(stack) == "worker"
+IN_A_TASK = ("dask._task_spec:Task.__call__", "mymodule:my_task")
+SENDING = (*FINISHED, "distributed.batched:BatchedSend.send")
+TEST = ("_pytest.python:pytest_pyfunc_call", "test_it:test_it")
+COLLECTING = "libpython3.13.so.1.0:gc_collect_main"
+
+STACKS: list[tuple[str, Stack]] = [
+    *REALISTIC.items(),
+    # A task that uses a client: the outermost side wins.
+    ("worker", (*REALISTIC["worker"], "distributed.client:Client.submit")),
+    *(
+        ("worker", (*IN_A_WORKER, f"distributed.worker:{runner}", *IN_A_TASK))
+        for runner in (
+            "_run_task",
+            "_run_task_simple",
+            "apply_function",
+            "apply_function_simple",
+        )
+    ),
+    # The innermost function that has an owner decides; the others work for their callers.
+    ("comm", SENDING),
+    ("serialisation", (*SENDING, "distributed.protocol.core:dumps")),
+    ("transitions", (*FINISHED, "collections:OrderedDict.update")),
+    ("comm", (*REALISTIC["comm"], "json.encoder:encode")),
+    ("idle", (*LOOP, "selectors:KqueueSelector.select")),
+    ("idle", POOL),
+    ("idle", (*THREAD, "distributed.threadpoolexecutor:_worker", "queue:Queue.get")),
+    ("idle", (*THREAD, "queue:Queue.get", "threading:Condition.wait")),
+    ("idle", ("threading:Event.wait", "threading:Condition.wait")),
+    ("idle", ("threading:_shutdown", "threading:Thread._wait_for_tstate_lock")),
+    ("idle", (*THREAD, "distributed.profile:_watch")),
+    # Work below a pool's waiting function, and of a loop that has just waited.
+    (
+        "serialisation",
+        (*POOL, "concurrent.futures.thread:_WorkItem.run", "distributed.protocol.core:loads"),
+    ),
+    ("event-loop", (*LOOP, "selectors:_SelectorMapping.get")),
+    ("event-loop", (*LOOP, "selectors:_SelectorMapping.__len__")),
+    (FOREIGN, ()),
+    # The garbage collector is known by its functions of C.
+    *(
+        (owner, (*FINISHED, function, called))
+        for function in (
+            COLLECTING,
+            "python3.12:gc_collect_main.constprop.0",
+            "Python:gc_collect",
+            "python3:_PyGC_x",
+        )
+        for owner, called in (
+            ("gc", "libpython3.13.so.1.0:dict_traverse"),
+            ("comm", "distributed.comm.tcp:TCP.__del__"),
+        )
+    ),
+    # A test in the same process is a client, but for what its scheduler does.
+    ("client", (*TEST, "dask.delayed:delayed", "dask._task_spec:Task.__init__")),
+    (
+        "local-scheduler",
+        (*TEST, "dask.threaded:get", "dask.local:get_async", "dask.local:finish_task"),
+    ),
+    ("transitions", (*TEST, *FINISHED)),
+]
 
 
-def test_the_innermost_owned_function_decides() -> None:
-    assert owner_of_stack(FINISHED) == "transitions"
-    sending = (*FINISHED, "distributed.batched:BatchedSend.send")
-    assert owner_of_stack(sending) == "comm"
-    assert owner_of_stack((*sending, "distributed.protocol.core:dumps")) == "serialisation"
+@pytest.mark.parametrize(("owner", "stack"), STACKS)
+def test_a_stack_belongs_to_its_owner(owner: str, stack: Stack) -> None:
+    assert owner_of_stack(stack) == owner
 
 
-def test_a_function_that_nobody_owns_works_for_its_caller() -> None:
-    assert owner_of("collections:OrderedDict.update") == FOREIGN
-    assert owner_of_stack((*FINISHED, "collections:OrderedDict.update")) == "transitions"
-    assert owner_of_stack((*REALISTIC["comm"], "json.encoder:encode")) == "comm"
-
-
-@pytest.mark.parametrize(
-    "waiting",
-    [
-        (*LOOP, "selectors:EpollSelector.select"),
-        (*LOOP, "selectors:KqueueSelector.select"),
-        POOL,
-        (*THREAD, "distributed.threadpoolexecutor:_worker", "queue:Queue.get"),
-        (*THREAD, "queue:Queue.get", "threading:Condition.wait"),
-        ("threading:Event.wait", "threading:Condition.wait"),
-        ("threading:_shutdown", "threading:Thread._wait_for_tstate_lock"),
-        (*THREAD, "distributed.profile:_watch"),
-    ],
-)
-def test_waiting_is_idle(waiting: Stack) -> None:
-    assert owner_of_stack(waiting) == "idle"
-
-
-def test_work_below_a_pool_s_waiting_function_is_not_idle() -> None:
-    stack = (*POOL, "concurrent.futures.thread:_WorkItem.run", "distributed.protocol.core:loads")
-    assert owner_of_stack(stack) == "serialisation"
-
-
-def test_work_of_a_loop_that_has_just_waited_is_not_idle() -> None:
-    assert owner_of_stack((*LOOP, "selectors:_SelectorMapping.get")) == "event-loop"
-    assert owner_of_stack((*LOOP, "selectors:_SelectorMapping.__len__")) == "event-loop"
-
-
-def test_a_stack_without_functions_is_nobody_s() -> None:
-    assert owner_of_stack(()) == FOREIGN
-
-
-NAMES = st.one_of(
+FUNCTIONS = st.one_of(
     st.sampled_from([function for stack in REALISTIC.values() for function in stack]), st.text()
 )
 
 
-@given(st.lists(NAMES, max_size=8).map(tuple))
+@given(st.lists(FUNCTIONS, max_size=8).map(tuple))
 def test_any_stack_belongs_to_one_owner_of_the_table_or_is_foreign(stack: Stack) -> None:
     owner = owner_of_stack(stack)
     assert owner in {*OWNER_NAMES, FOREIGN}
     sides = [side for function in stack if (side := side_of(function))]
     assert owner == sides[0] if sides else owner not in {"profiler", "worker", "client"}
-
-
-COLLECTING = "libpython3.13.so.1.0:gc_collect_main"
-
-
-@pytest.mark.parametrize(
-    "function",
-    [COLLECTING, "python3.12:gc_collect_main.constprop.0", "Python:gc_collect", "python3:_PyGC_x"],
-)
-def test_collector_is_known_by_its_functions_of_c(function: str) -> None:
-    assert owner_of_stack((*FINISHED, function, "libpython3.13.so.1.0:dict_traverse")) == "gc"
-    assert owner_of_stack((*FINISHED, function, "distributed.comm.tcp:TCP.__del__")) == "comm"
 
 
 def test_owner_gc_is_in_doubt_until_the_collector_was_seen() -> None:
@@ -249,16 +224,6 @@ def test_owner_gc_is_in_doubt_until_the_collector_was_seen() -> None:
     assert doubt_of_collector("@gc", [], by_callbacks=True)
     assert doubt_of_collector("@comm", [callback]) == ""
     assert doubt_of_collector("", []) == ""
-
-
-def test_a_test_in_the_same_process_is_a_client_but_for_what_its_scheduler_does() -> None:
-    test = ("_pytest.python:pytest_pyfunc_call", "test_it:test_it")
-    assert (
-        owner_of_stack((*test, "dask.delayed:delayed", "dask._task_spec:Task.__init__")) == "client"
-    )
-    local = (*test, "dask.threaded:get", "dask.local:get_async", "dask.local:finish_task")
-    assert owner_of_stack(local) == "local-scheduler"
-    assert owner_of_stack((*test, *FINISHED)) == "transitions"
 
 
 BODY = ("_pytest.python:Function.runtest", *TICK, "distributed.utils_test:gen_cluster.<locals>.f")

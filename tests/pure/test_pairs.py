@@ -21,9 +21,9 @@ def test_a_pair_has_its_bandwidth_and_the_faster_one_is_darker() -> None:
         "a to <b>: 2 MB/s, 4000000 bytes in 3 transfers",
     ]
     fast, slow = (
-        str(each.get("fill"))
-        for each in ElementTree.fromstring(picture).iter(f"{SVG}rect")
-        if each.get("fill") != "white"
+        str(bar.get("fill"))
+        for bar in ElementTree.fromstring(picture).iter(f"{SVG}rect")
+        if bar.get("fill") != "white"
     )
     assert fast < slow
 

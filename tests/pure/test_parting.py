@@ -59,18 +59,18 @@ def test_the_first_difference_is_right_after_what_is_the_same(
     common: list[Row], ours: list[Row], theirs: list[Row]
 ) -> None:
     before, after = decided([*common, *ours], hash="1"), decided([*common, *theirs], hash="2")
-    found = part(before, after)
-    assert found.alike >= len(common)
-    one, other = (side.steps()[: found.alike] for side in (before, after))
+    parting = part(before, after)
+    assert parting.alike >= len(common)
+    one, other = (side.steps()[: parting.alike] for side in (before, after))
     assert one == other
-    if found.what is not Difference.GRAPH:
-        assert found.before == choice_at(before, found.alike)
-        assert found.after == choice_at(after, found.alike)
-    if found.what is Difference.MESSAGES:
+    if parting.what is not Difference.GRAPH:
+        assert parting.before == choice_at(before, parting.alike)
+        assert parting.after == choice_at(after, parting.alike)
+    if parting.what is Difference.MESSAGES:
         assert before.steps() == after.steps()
     else:
-        assert before.steps()[found.alike :][:1] != after.steps()[found.alike :][:1]
-    assert 0 <= found.moved <= found.tasks <= len(KEYS)
+        assert before.steps()[parting.alike :][:1] != after.steps()[parting.alike :][:1]
+    assert 0 <= parting.moved <= parting.tasks <= len(KEYS)
 
 
 @given(ROWS, ROWS)
@@ -84,9 +84,9 @@ def test_the_difference_is_the_same_from_both_sides(ours: list[Row], theirs: lis
 
 @given(ROWS, ROWS)
 def test_every_difference_can_be_told(ours: list[Row], theirs: list[Row]) -> None:
-    found = part(decided(ours, hash="1"), decided(theirs, hash="2"))
-    assert "\n" not in headline_of(found)
-    assert list(details_of(found))
+    parting = part(decided(ours, hash="1"), decided(theirs, hash="2"))
+    assert "\n" not in headline_of(parting)
+    assert list(details_of(parting))
 
 
 FIRST = (0, 0, 0, 0)
@@ -103,60 +103,67 @@ FIRST = (0, 0, 0, 0)
 )
 def test_what_differs(ours: Row, theirs: Row, what: Difference) -> None:
     rest = [(9, 0, 0, 0), (9, 0, 1, 0)]  # so that both sides decide about the same tasks
-    found = part(decided([FIRST, ours, *rest]), decided([FIRST, theirs, *rest]))
-    assert (found.what, found.alike) == (what, 1)
+    parting = part(decided([FIRST, ours, *rest]), decided([FIRST, theirs, *rest]))
+    assert (parting.what, parting.alike) == (what, 1)
 
 
 def test_a_theft_for_another_worker_differs() -> None:
     row = (3, 1, 0, 0)
     before, after = decided([FIRST, row]), decided([FIRST, row], hash="2")
     after.choices.other[1] = NOBODY
-    found = part(before, after)
-    assert (found.what, found.alike) == (Difference.WORKER, 1)
-    told = next(iter(details_of(found)))
-    assert told.endswith("for worker-2 (0 tasks, 0 s of work, 0 B to fetch)")
+    parting = part(before, after)
+    assert (parting.what, parting.alike) == (Difference.WORKER, 1)
+    line = next(iter(details_of(parting)))
+    assert line.endswith("for worker-2 (0 tasks, 0 s of work, 0 B to fetch)")
 
 
 def test_the_later_decision_about_the_same_task_is_found() -> None:
-    found = part(
+    parting = part(
         decided([FIRST, (5, 0, 1, 0)]), decided([FIRST, (5, 0, 2, 1), (8, 0, 1, 2)])
     )  # fmt: skip
-    assert found.what is Difference.TASK
-    assert found.later is not None
-    assert (found.later.at_s, found.later.key, found.later.worker.name) == (8e-6, "b", "worker-2")
-    assert found.only_after == 1
-    assert list(details_of(found))[2].startswith("now, later: at 8e-06 s 'b' to worker-2")
+    assert parting.what is Difference.TASK
+    assert parting.later is not None
+    assert (parting.later.at_s, parting.later.key, parting.later.worker.name) == (
+        8e-6,
+        "b",
+        "worker-2",
+    )
+    assert parting.only_after == 1
+    assert list(details_of(parting))[2].startswith("now, later: at 8e-06 s 'b' to worker-2")
 
 
 def test_other_graphs_are_told_as_such() -> None:
-    found = part(decided([FIRST]), decided([FIRST], keys=["x", "b", "c", "d"], hash="other"))
-    assert found.what is Difference.GRAPH
-    assert "another graph" in headline_of(found)
-    assert list(details_of(found))[:2] == ["before: 'a'", "now: 'x'"]
+    parting = part(decided([FIRST]), decided([FIRST], keys=["x", "b", "c", "d"], hash="other"))
+    assert parting.what is Difference.GRAPH
+    assert "another graph" in headline_of(parting)
+    assert list(details_of(parting))[:2] == ["before: 'a'", "now: 'x'"]
 
 
 def test_another_graph_is_told_by_the_first_tasks_of_one_side_alone() -> None:
     rows = [FIRST, (1, 0, 1, 0), (2, 0, 2, 0)]
-    found = part(decided(rows), decided([(0, 0, 0, 2), *rows[1:]], keys=["a", "b", "x", "d"]))
-    assert found.what is Difference.GRAPH
-    assert (found.before and found.before.key, found.after and found.after.key) == ("c", "x")
+    parting = part(decided(rows), decided([(0, 0, 0, 2), *rows[1:]], keys=["a", "b", "x", "d"]))
+    assert parting.what is Difference.GRAPH
+    assert (parting.before and parting.before.key, parting.after and parting.after.key) == (
+        "c",
+        "x",
+    )
 
 
 def test_one_side_may_decide_nothing_more() -> None:
-    found = part(decided([FIRST]), decided([FIRST, (7, 0, 0, 1)]))
-    assert found.what is Difference.END
-    assert (found.before, found.tasks, found.moved) == (None, 1, 1)
+    parting = part(decided([FIRST]), decided([FIRST, (7, 0, 0, 1)]))
+    assert parting.what is Difference.END
+    assert (parting.before, parting.tasks, parting.moved) == (None, 1, 1)
 
 
 def test_what_the_scheduler_compared_is_told() -> None:
     figures = [{"makespan": 1.0, "transfers": 4}, {"makespan": 1.5, "transfers": 4}]
-    found = part(
+    parting = part(
         decided([FIRST], figures=figures[0]), decided([(0, 0, 0, 1)], figures=figures[1])
     )  # fmt: skip
-    assert headline_of(found).startswith("parts in the first decision at 0 s: another worker for")
+    assert headline_of(parting).startswith("parts in the first decision at 0 s: another worker for")
     seen = "(2 tasks, 1.5 ms of work, 1 MB to fetch), root-ish: the idle worker with the fewest"
     other = "the best of 2 others: worker-2 (0 tasks, 0 s of work, 0 B to fetch)"
-    assert list(details_of(found)) == [
+    assert list(details_of(parting)) == [
         f"before: at 0 s to worker-0 {seen} tasks per thread; {other}",
         f"now: at 0 s to worker-1 {seen} tasks per thread; {other}",
         "what followed: 1 of 1 task ran on another worker, makespan 1 s -> 1.5 s",
@@ -176,7 +183,7 @@ def test_hashes_tell_which_round_differs_first() -> None:
 
 
 def compared(before: Sequence[Decided], after: Sequence[Decided]) -> Comparison:
-    hashes = ([each.hash for each in side] for side in (before, after))
+    hashes = ([one_side.hash for one_side in side] for side in (before, after))
     return Comparison("test", "decisions", "", (), 0, parting=part_by_hash(*hashes))
 
 
@@ -184,9 +191,9 @@ def test_files_tell_what_differs_in_the_first_round_that_does() -> None:
     same, ours, theirs = decided([FIRST]), decided([FIRST] * 2), decided([FIRST] * 3)
     before, after = [same, ours], [same, theirs]
     comparison = compared(before, after)
-    found = with_first_difference(comparison, lambda: before, lambda: after).parting
-    assert found is not None
-    assert (found.what, found.round, found.alike) == (Difference.END, 2, 2)
+    parting = with_first_difference(comparison, lambda: before, lambda: after).parting
+    assert parting is not None
+    assert (parting.what, parting.round, parting.alike) == (Difference.END, 2, 2)
 
 
 def test_files_that_are_gone_or_of_other_runs_tell_nothing() -> None:
@@ -202,9 +209,9 @@ def test_a_renamed_test_is_found_by_its_earlier_name() -> None:
     before, after = [decided([FIRST])], [decided([])]
     comparison = replace(compared(before, after), test_id="new")
     report = Report("a", "b", (comparison,), renamed=(("old", "new"),))
-    found = with_partings(report, {"old": before}.__getitem__, {"new": after}.__getitem__)
-    assert found.comparisons[0].parting is not None
-    assert found.comparisons[0].parting.what is Difference.END
+    parting = with_partings(report, {"old": before}.__getitem__, {"new": after}.__getitem__)
+    assert parting.comparisons[0].parting is not None
+    assert parting.comparisons[0].parting.what is Difference.END
 
 
 GOOD = msgspec.json.encode(decided([FIRST]))

@@ -36,10 +36,7 @@ def test_the_highest_peak_counts_and_all_else_is_added_up() -> None:
 
 def test_functions_with_peaks_alone_are_told_by_them() -> None:
     units = [unit_of(0, {}, [CostProfile("a", "", {"m:small": {"peak": 1}, "m:big": {"peak": 2}})])]
-    assert [function.function for function in Costs(units).measured().functions] == [
-        "m:big",
-        "m:small",
-    ]
+    assert [cost.function for cost in Costs(units).measured().functions] == ["m:big", "m:small"]
 
 
 def test_a_peak_is_shown_as_it_is_and_needs_no_task() -> None:

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured import ENVIRONMENT, SCHEDULER, TASKS, counted, counted_in, measured, sampled
 
-from pytest_schedprof.errors import LimitError
 from pytest_schedprof.judge.costs import Costs, unit_of
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.limits import merge_limits, parse_limit
@@ -43,25 +42,6 @@ def test_a_bound_may_be_the_baseline_times_or_plus_something(
     assert limit.is_relative
     assert str(limit) == text
     assert parse_limit(str(limit)) == limit
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("share(@comm) <= baseline + 2%", "expected percentage points, as in baseline + 2pp"),
-        ("share(@comm) <= 2pp", "expected a bound in percent, as in 30%, or the baseline"),
-        ("cpu <= baseline * 0", "expected a factor above 0"),
-        ("cpu <= baseline * x", "expected a factor above 0"),
-        ("cpu <= baseline - 2us", "expected the end of the limit; found '- 2us'"),
-        ("cpu <= baseline + 2", "expected a number with its unit"),
-        ("growth(calls) <= baseline", "growth has no baseline"),
-        ("cpu <= base", "expected a number with its unit"),
-    ],
-)
-def test_what_cannot_be_is_told_with_what_could(text: str, words: str) -> None:
-    with pytest.raises(LimitError) as error:
-        parse_limit(text)
-    assert words in str(error.value)
 
 
 def test_a_relative_limit_stands_beside_an_absolute_one_of_the_same_function() -> None:
@@ -112,7 +92,7 @@ HOT = {FUNCTION: 1000.0}
 
 def held_against(before: dict[str, float], after: dict[str, float], limit: str) -> LimitResult:
     """Judge a limit as a session does: all functions of now, against the record of then."""
-    then, record = (counted_in([each] * 3, is_everything=True) for each in (before, after))
+    then, record = (counted_in([side] * 3, is_everything=True) for side in (before, after))
     reference = Reference("main", [measured(then)]).before(Measurement(measured(record), record))
     profile = {name: {"bytecodes": cost * TASKS} for name, cost in after.items()}
     whole = CostProfile("counts", "", profile, is_everything=True)
@@ -140,8 +120,10 @@ def test_of_a_part_of_them_the_baseline_cannot_tell() -> None:
 
 
 def doubt_in_turns(before: BackendResult, after: BackendResult, **facts: Any) -> str:
-    found = InTurns("other", measured(before)).before(Measurement(measured(after, **facts), after))
-    return found.doubt("calls")
+    baseline = InTurns("other", measured(before)).before(
+        Measurement(measured(after, **facts), after)
+    )
+    return baseline.doubt("calls")
 
 
 def test_what_the_other_side_cannot_tell_is_a_doubt_too() -> None:

@@ -10,59 +10,66 @@ from measured import ENVIRONMENT, SCHEDULER, counted_in, measured
 from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.metric import CLIENT_BYTECODES
-from pytest_schedprof.model.result import VIRTUAL, ClusterFacts
+from pytest_schedprof.model.result import VIRTUAL, BackendResult, ClusterFacts
 
 LARGE, SMALL = f"{SCHEDULER}._transition", f"{SCHEDULER}.add_replica"
 BEFORE = {LARGE: 100_000.0, SMALL: 1.0}
 
 
-def outcome(after: dict[str, float], seeds: tuple[str, str], kind: str = VIRTUAL) -> set[Outcome]:
-    """Compare a single round of each side."""
-    sides = [
+def compared(
+    *sides: BackendResult, kind: str = VIRTUAL, seeds: tuple[str, str] = ("0", "0")
+) -> dict[Outcome, set[str]]:
+    """Return what changed between two sides, by the outcome."""
+    results = [
         measured(
-            counted_in([costs]),
+            side,
             cluster=ClusterFacts(kind, "", 8, 8),
             environment=replace(ENVIRONMENT, test_hash_seed=seed),
         )
-        for costs, seed in zip((BEFORE, after), seeds, strict=True)
+        for side, seed in zip(sides, seeds, strict=True)
     ]
-    (comparison,) = compare(sides[:1], sides[1:]).comparisons
-    return {change.outcome for change in comparison.changes}
+    (comparison,) = compare(results[:1], results[1:]).comparisons
+    subjects: dict[Outcome, set[str]] = {}
+    for change in comparison.changes:
+        subjects.setdefault(change.outcome, set()).add(change.subject)
+    return subjects
+
+
+ONCE = counted_in([BEFORE])
+MORE = counted_in([{**BEFORE, LARGE: 101_000.0}])
 
 
 @pytest.mark.parametrize("costs", [{SMALL: 1.01}, {LARGE: 101_000.0}])
 def test_one_round_is_exact_however_small_the_part_is(costs: dict[str, float]) -> None:
-    assert outcome({**BEFORE, **costs}, ("0", "0")) == {Outcome.REGRESSED}
-    assert outcome(BEFORE, ("0", "0")) == set()
+    after = counted_in([{**BEFORE, **costs}])
+    assert compared(ONCE, after).keys() == {Outcome.REGRESSED}
+    assert compared(ONCE, ONCE) == {}
 
 
-@pytest.mark.parametrize("seeds", [("0", "1"), ("random", "random"), ("", "")])
-def test_without_one_fixed_seed_it_is_not(seeds: tuple[str, str]) -> None:
-    assert Outcome.REGRESSED not in outcome({**BEFORE, LARGE: 101_000.0}, seeds)
-
-
-def test_on_other_clusters_it_is_not() -> None:
-    found = outcome({**BEFORE, LARGE: 101_000.0}, ("0", "0"), "simulated")
-    assert Outcome.REGRESSED not in found
-
-
-@pytest.mark.parametrize(("kind", "found"), [(VIRTUAL, {Outcome.UNDECIDED}), ("simulated", set())])
-def test_rounds_that_differ_at_all_are_told_where_time_plays_no_part(
-    kind: str, found: set[Outcome]
+@pytest.mark.parametrize(
+    ("kind", "seeds"),
+    [
+        (VIRTUAL, ("0", "1")),
+        (VIRTUAL, ("random", "random")),
+        (VIRTUAL, ("", "")),
+        ("simulated", ("0", "0")),
+    ],
+)
+def test_without_one_fixed_seed_and_on_other_clusters_it_is_not(
+    kind: str, seeds: tuple[str, str]
 ) -> None:
-    wavering = [{**BEFORE, SMALL: each} for each in (0.98, 1.0, 1.02)]
-    sides = [
-        measured(
-            counted_in(rounds),
-            cluster=ClusterFacts(kind, "", 8, 8),
-            environment=replace(ENVIRONMENT, test_hash_seed="0"),
-        )
-        for rounds in ([BEFORE] * 3, wavering)
-    ]
-    (comparison,) = compare(sides[:1], sides[1:]).comparisons
-    assert {change.outcome for change in comparison.changes} == found
-    (again,) = compare(sides[1:], sides[1:]).comparisons
-    assert again.changes == ()
+    assert Outcome.REGRESSED not in compared(ONCE, MORE, kind=kind, seeds=seeds)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [(VIRTUAL, {Outcome.UNDECIDED}), ("simulated", set())]
+)
+def test_rounds_that_differ_at_all_are_told_where_time_plays_no_part(
+    kind: str, expected: set[Outcome]
+) -> None:
+    wavering = counted_in([{**BEFORE, SMALL: value} for value in (0.98, 1.0, 1.02)])
+    assert compared(counted_in([BEFORE] * 3), wavering, kind=kind).keys() == expected
+    assert compared(wavering, wavering, kind=kind) == {}
 
 
 MAP, DISPATCH = "distributed.client:Client.map", "dask.utils:Dispatch.dispatch"
@@ -71,7 +78,7 @@ CLIENT = {MAP: 100.0, DISPATCH: 300.0, REST: 9_600.0}
 
 
 @pytest.mark.parametrize(
-    ("after", "told"),
+    ("after", "expected"),
     [
         ({MAP: 101.0}, {MAP}),
         ({MAP: 100.9}, set()),
@@ -82,19 +89,22 @@ CLIENT = {MAP: 100.0, DISPATCH: 300.0, REST: 9_600.0}
         ({REST: 10_400.0}, {REST, ""}),
     ],
 )
-def test_the_clients_caches_are_taken_into_account(after: dict[str, float], told: set[str]) -> None:
+def test_the_clients_caches_are_taken_into_account(
+    after: dict[str, float], expected: set[str]
+) -> None:
     """Which test of a session fills a cache of dask depends on their order."""
-    found = of_client(CLIENT, {**CLIENT, **after})
-    assert found == ({Outcome.REGRESSED: told} if told else {})
+    assert of_client(CLIENT, {**CLIENT, **after}) == (
+        {Outcome.REGRESSED: expected} if expected else {}
+    )
 
 
-@pytest.mark.parametrize(("dispatches", "told"), [(390.0, set()), (410.0, {DISPATCH})])
+@pytest.mark.parametrize(("dispatches", "expected"), [(390.0, set()), (410.0, {DISPATCH})])
 def test_the_clients_functions_are_told_from_one_percent_of_its_whole_if_code_differs(
-    dispatches: float, told: set[str]
+    dispatches: float, expected: set[str]
 ) -> None:
     after = {**CLIENT, DISPATCH: dispatches}
-    found = of_client(CLIENT, after, ({DISPATCH: "aa"}, {DISPATCH: "bb"}))
-    assert found == ({Outcome.REGRESSED: told} if told else {})
+    differing = of_client(CLIENT, after, ({DISPATCH: "aa"}, {DISPATCH: "bb"}))
+    assert differing == ({Outcome.REGRESSED: expected} if expected else {})
     assert of_client(CLIENT, after, ({DISPATCH: "aa"}, {DISPATCH: "aa"})) == {}
 
 
@@ -109,16 +119,5 @@ def of_client(
     code: tuple[dict[str, str], dict[str, str]] = ({}, {}),
 ) -> dict[Outcome, set[str]]:
     """Return what changed between two single rounds, by the outcome."""
-    sides = [
-        measured(
-            counted_in([costs], metric=CLIENT_BYTECODES, code=digests),
-            cluster=ClusterFacts(VIRTUAL, "", 8, 8),
-            environment=replace(ENVIRONMENT, test_hash_seed="0"),
-        )
-        for costs, digests in zip((before, after), code, strict=True)
-    ]
-    (comparison,) = compare(sides[:1], sides[1:]).comparisons
-    found: dict[Outcome, set[str]] = {}
-    for change in comparison.changes:
-        found.setdefault(change.outcome, set()).add(change.subject)
-    return found
+    sides = zip((before, after), code, strict=True)
+    return compared(*(counted_in([costs], metric=CLIENT_BYTECODES, code=of) for costs, of in sides))

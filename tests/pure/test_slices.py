@@ -34,27 +34,27 @@ STACKS = st.sampled_from([(LOOP, f"distributed.scheduler:f{n}") for n in range(9
 def test_all_samples_are_in_one_slice_each(rounds: list[list[list[Stack]]]) -> None:
     profiles = [profile(*threads) for threads in rounds]
     tree = call_tree(busy_stacks(profiles))
-    found = slices_of(profiles, tree)
-    if found is None:
+    slices = slices_of(profiles, tree)
+    if slices is None:
         return
-    sums = sum(found.nodes, Counter())
+    sums = sum(slices.nodes, Counter())
     assert [sums[number] for number in range(len(tree.own))] == list(tree.own)
-    assert sum(found.samples) == sum(len(thread) for threads in rounds for thread in threads)
-    assert all(each.total() <= all for each, all in zip(found.nodes, found.samples, strict=True))
+    assert sum(slices.samples) == sum(len(thread) for threads in rounds for thread in threads)
+    assert all(side.total() <= all for side, all in zip(slices.nodes, slices.samples, strict=True))
 
 
 def test_slices_follow_the_order_of_the_samples_and_of_the_rounds() -> None:
     first, second = ((LOOP, f"distributed.scheduler:f{n}") for n in range(2))
     profiles = [profile([first] * 300 + [IDLE] * 300), profile([second] * 600)]
     tree = call_tree(busy_stacks(profiles))
-    found = slices_of(profiles, tree)
-    assert found is not None
-    assert found.samples == [10] * GRAINS[0][0]
+    slices = slices_of(profiles, tree)
+    assert slices is not None
+    assert slices.samples == [10] * GRAINS[0][0]
     quarter = GRAINS[0][0] // 4
-    counts = [sum(node.values()) for node in found.nodes]
+    counts = [sum(node.values()) for node in slices.nodes]
     assert counts == [10] * quarter + [0] * quarter + [10] * 2 * quarter
-    assert found.rounds == [2 * quarter]
-    assert set(found.nodes[0]) | set(found.nodes[-1]) == {
+    assert slices.rounds == [2 * quarter]
+    assert set(slices.nodes[0]) | set(slices.nodes[-1]) == {
         number for number, own in enumerate(tree.own) if own
     }
 
@@ -70,11 +70,11 @@ def test_rare_calls_among_many_are_counted_as_their_callers_own() -> None:
     ]
     profiles = [profile(mixed)]
     tree = call_tree(busy_stacks(profiles))
-    found = slices_of(profiles, tree)
-    assert found is not None
-    assert found.pairs <= MOST_PAIRS
-    assert sum(node.total() for node in found.nodes) == sum(tree.own) == len(mixed)
-    depths = {tree.depths[number] for node in found.nodes for number in node}
+    slices = slices_of(profiles, tree)
+    assert slices is not None
+    assert slices.pairs <= MOST_PAIRS
+    assert sum(node.total() for node in slices.nodes) == sum(tree.own) == len(mixed)
+    depths = {tree.depths[number] for node in slices.nodes for number in node}
     assert depths == {1}
     unlike = [profile([(f"distributed.scheduler:f{n}",) for n in range(MOST_PAIRS + 1)])]
     assert slices_of(unlike, call_tree(busy_stacks(unlike))) is None
@@ -82,7 +82,7 @@ def test_rare_calls_among_many_are_counted_as_their_callers_own() -> None:
 
 def test_nodes_are_written_as_steps() -> None:
     profiles = [profile([(LOOP,), (LOOP, "a:f"), (LOOP, "a:f"), (LOOP, "a:g"), *[IDLE] * 236])]
-    found = slices_of(profiles, call_tree(busy_stacks(profiles)))
-    assert found is not None
-    content = as_content(found)["nodes"]
+    slices = slices_of(profiles, call_tree(busy_stacks(profiles)))
+    assert slices is not None
+    content = as_content(slices)["nodes"]
     assert content[:3] == [[0, 1, 1, 1], [1, 1, 1, 1], []]

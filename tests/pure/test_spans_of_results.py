@@ -27,20 +27,20 @@ def profile(samples: list[int], stacks: Any = STACKS) -> SampleProfile:
 
 
 def file_of(names: list[list[str]], samples: list[int], tasks: Any = ()) -> bytes:
-    told = {"names": names, "samples": samples, "tasks": list(tasks)}
-    return msgspec.json.encode({"profiles": [], "schedprof_spans": told})
+    fields = {"names": names, "samples": samples, "tasks": list(tasks)}
+    return msgspec.json.encode({"profiles": [], "schedprof_spans": fields})
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2)), max_size=40))
 def test_each_sample_keeps_its_stack_and_gets_its_span(pairs: list[tuple[int, int]]) -> None:
     names = [["first"], ["first", "inner"], []]
     content = file_of(names, [span for _, span in pairs], [(["first"], 3)])
-    found = by_span(profile([stack for stack, _ in pairs]), content)
-    samples = found.threads[0].samples
-    assert [found.stacks[i] for i in samples] == [STACKS[stack] for stack, _ in pairs]
-    assert [found.whose[i] for i in samples] == [tuple(names[span]) for _, span in pairs]
-    assert len({*zip(found.stacks, found.whose, strict=True)}) == len(found.stacks)
-    assert found.span_tasks == {FIRST: 3}
+    costs = by_span(profile([stack for stack, _ in pairs]), content)
+    samples = costs.threads[0].samples
+    assert [costs.stacks[i] for i in samples] == [STACKS[stack] for stack, _ in pairs]
+    assert [costs.whose[i] for i in samples] == [tuple(names[span]) for _, span in pairs]
+    assert len({*zip(costs.stacks, costs.whose, strict=True)}) == len(costs.stacks)
+    assert costs.span_tasks == {FIRST: 3}
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_shares_are_of_busy_samples() -> None:
     names = [["first"], []]
     samples = [0] * 30 + [1] * 10 + [2] * 60
     content = file_of(names, [0] * 30 + [1] * 70, [(["first"], 5), (["second"], 2)])
-    found = by_span(profile(samples, (*STACKS, idle)), content)
-    shares = shares_of([[found]], drift=0.0)
-    costs = sampled_by_span(shares, [found])
+    by_name = by_span(profile(samples, (*STACKS, idle)), content)
+    shares = shares_of([[by_name]], drift=0.0)
+    costs = sampled_by_span(shares, [by_name])
     assert [(cost.name, cost.tasks) for cost in costs] == [(FIRST, 5), ((), 0), (("second",), 2)]
     first, nobody, second = (cost.share for cost in costs)
     assert first is not None
@@ -75,8 +75,8 @@ def test_counts_of_all_rounds_are_added_by_name() -> None:
 
     first = SpanCounts(FIRST, 2, {"calls": 3, "bytecodes": 70})
     inner = SpanCounts(INNER, 1, {"calls": 50, "bytecodes": 500})
-    found = counted_by_span([recorded(first), recorded(first, inner)])
-    assert found == (
+    costs = counted_by_span([recorded(first), recorded(first, inner)])
+    assert costs == (
         SpanCost(INNER, 1, {"calls": 50, "bytecodes": 500}),
         SpanCost(FIRST, 4, {"calls": 6, "bytecodes": 140}),
     )

@@ -30,7 +30,7 @@ def kept(tmp_path: Path) -> Result:
 
 
 def left(path: Path) -> set[str]:
-    return {each.name for each in path.iterdir()}
+    return {file.name for file in path.iterdir()}
 
 
 @pytest.mark.parametrize(
