@@ -34,8 +34,8 @@ def schedprof_cluster(request):
 @pytest.mark.schedprof(
     "calls(distributed.scheduler:SchedulerState._transition) <= 6.1", backend={backends}
 )
-def test_{name}(schedprof_scheduler):
-    assert (schedprof_scheduler.pid == os.getpid()) == {is_own}
+def test_it(schedprof_scheduler):
+    assert (schedprof_scheduler.pid == os.getpid()) == {is_here}
     wait(schedprof_scheduler.client.map(inc, range(100), pure=False))
     burn(schedprof_scheduler, 0.3)
 """
@@ -45,29 +45,30 @@ ELSEWHERE = "SubprocessCluster(dashboard_address=None"
 PROCESSES = "distributed.LocalCluster(dashboard_address=':0', processes=True"
 THREADS = "distributed.LocalCluster(dashboard_address=':0', processes=False"
 
-CLUSTERS = {
-    "elsewhere": (ELSEWHERE, ["pyspy", "cputime", "counts"]),
-    "processes": (PROCESSES, ["pyspy", "counts"]),
-    "threads": (THREADS, ["counts"]),
-}
-"""Clusters that dask deploys, and the backends that can work on each."""
-
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("apart")
-def test_cluster_of_dasks_and_its_client(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("cluster", "backends"),
+    [
+        (ELSEWHERE, ["pyspy", "cputime", "counts"]),
+        (PROCESSES, ["pyspy", "counts"]),
+        (THREADS, ["counts"]),
+    ],
+    ids=["elsewhere", "processes", "threads"],
+)
+def test_cluster_of_dasks_and_its_client(
+    project: Project, cluster: str, backends: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     # The first releases of SubprocessCluster start `dask` by its name.
     directories = (os.path.dirname(sys.executable), os.environ["PATH"])
     monkeypatch.setenv("PATH", os.pathsep.join(directories))
-    for name, (cluster, backends) in CLUSTERS.items():
-        is_own = cluster != ELSEWHERE
-        body = TEST.format(name=name, cluster=cluster, backends=backends, is_own=is_own)
-        project.write(body, f"test_{name}.py")
-    project.run().assert_outcomes(passed=2 * len(CLUSTERS))
-    for test, record in project.results().items():
+    is_here = cluster != ELSEWHERE
+    result = project.run_test(TEST.format(cluster=cluster, backends=backends, is_here=is_here))
+    result.assert_outcomes(passed=2)
+    for record in project.results().values():
         assert record.cluster is not None
         assert record.cluster.kind == "attached"
-        _, backends = CLUSTERS[test.removeprefix("test_").partition("[")[0]]
         assert {backend.backend for backend in record.backends} == {*backends}
         for backend in record.backends:
             assert backend.window.tasks == 100
