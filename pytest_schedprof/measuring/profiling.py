@@ -40,7 +40,7 @@ from pytest_schedprof.measuring.assessment import Assessment, keep_record, keep_
 from pytest_schedprof.measuring.judging import Compared, complaint, is_decided, judge_test
 from pytest_schedprof.measuring.plan import ArtifactStore, BodyRun, Plan
 from pytest_schedprof.measuring.recorder import Recorder
-from pytest_schedprof.measuring.sides import Attempt, Side, Sides
+from pytest_schedprof.measuring.sides import Side, Sides
 from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.profile import Function, is_of_library
@@ -239,7 +239,7 @@ class ProfiledTest:
         self.unprofiled = ""
         """Why there is nothing to judge or to keep, although that is no error; else empty."""
         self._must_have_scheduler = must_have_scheduler
-        self._attempt = Attempt(test_id, now())
+        self._test_id, self._started_at = test_id, now()
         self._store = store
         self._observed = ObservedTest(
             test_id,
@@ -262,7 +262,7 @@ class ProfiledTest:
 
     def _side(self, scheduler: SchedulerUnderTest | InProcess, name: str = "") -> Side:
         gathering = gather(self.plan.evidence, scheduler, self._observed)
-        return Side(self._attempt, self.plan, scheduler, gathering, name)
+        return Side(self._test_id, self._started_at, self.plan, scheduler, gathering, name)
 
     def tell_by(self, tell: Callable[[str], None]) -> None:
         """Have the user told at once what a recording says before its window."""
@@ -287,7 +287,7 @@ class ProfiledTest:
     def begin(self) -> None:
         """Store a record of a test that does not end: it stays if the session is killed."""
         with suppress(Exception):  # `assess` tells what is wrong with the directory
-            self.directory = self._store.new_test(self._attempt.test_id)
+            self.directory = self._store.new_test(self._test_id)
             unfinished = replace(self.record("unfinished"), troubles=(UNFINISHED,))
             keep_record(self.directory, unfinished)
 
@@ -345,7 +345,7 @@ class ProfiledTest:
         sides, settings = self.schedule.sides, self.plan.settings
         try:
             if self.directory is None:
-                self.directory = self._store.new_test(self._attempt.test_id)
+                self.directory = self._store.new_test(self._test_id)
             self._compared = judge_test(self.plan, sides, self.schedule.alpha, self.directory)
             # Where nothing is compared, now or later, nobody explains sources.
             if self.directory and (settings.save or settings.compare or settings.against):

@@ -30,20 +30,13 @@ from pytest_schedprof.model.result import ClusterFacts, Environment, Result
 from pytest_schedprof.store.run_directory import AGAINST, NULL
 
 
-class Attempt(NamedTuple):
-    """One attempt at a test."""
-
-    test_id: str
-    started_at: float
-    """In seconds since the epoch."""
-
-
 class Side:
     """One scheduler on which the test's body runs."""
 
     def __init__(
         self,
-        attempt: Attempt,
+        test_id: str,
+        started_at: float,
         plan: Plan,
         scheduler: SchedulerUnderTest | InProcess,
         gathering: Gathering,
@@ -74,7 +67,9 @@ class Side:
         )
         scheduler.window = self.recorder.measure
         self.assessment = NOT_ASSESSED
-        self._attempt = attempt
+        self._test_id = test_id
+        self._started_at = started_at
+        """In seconds since the epoch."""
 
     @contextmanager
     def run(self, body_run: BodyRun) -> Iterator[None]:
@@ -102,10 +97,10 @@ class Side:
 
     def record(self) -> Result:
         """Return the record of what has been assessed on this side so far."""
-        began = datetime.fromtimestamp(self._attempt.started_at, UTC)
+        began = datetime.fromtimestamp(self._started_at, UTC)
         description, cluster = self.scheduler.description, self.scheduler.cluster
         return Result(
-            test_id=self._attempt.test_id,
+            test_id=self._test_id,
             outcome="passed",
             started_at=began.isoformat(),
             cluster=ClusterFacts(

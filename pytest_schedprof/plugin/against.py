@@ -35,6 +35,7 @@ from pytest_schedprof.errors import (
 from pytest_schedprof.measuring.settings import Settings, read_value
 from pytest_schedprof.measuring.sides import Side
 from pytest_schedprof.plugin.stash import (
+    AGAINST_WHAT,
     INCOMPATIBLE,
     INTERPRETER,
     OTHER_SCHEDULERS,
@@ -162,22 +163,7 @@ def prepare_against(config: pytest.Config, against: str) -> None:
         there = config.stash[INTERPRETER] = interpreter_for(against, default_cache(), MAKING_S)
         versions = ", ".join(f"{name} {version}" for name, version in there.versions.items())
         text = f"{versions} on Python {there.python}: {there.path}"
-    config.pluginmanager.register(OtherSides(text), "schedprof-against")
-
-
-class OtherSides:
-    """Shows the other side in the header, and ends its clusters."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def pytest_report_header(self) -> str:
-        return f"schedprof: against {self.text}"
-
-    def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """End the clusters of all sides."""
-        for session in config.stash.get(OTHER_SESSIONS, {}).values():
-            session.close()
+    config.stash[AGAINST_WHAT] = text
 
 
 def other_schedulers(

@@ -80,12 +80,9 @@ class TestInventory:
         chosen = [config.option.keyword, config.option.markexpr]
         if any(chosen) or any("::" in argument for argument in config.args):
             return set()
-        files = {test_id.partition("::")[0] for test_id in self.collected | self.deselected}
-        return {
-            test_id
-            for test_id in known - self.collected - self.deselected
-            if test_id.partition("::")[0] in files
-        }
+        seen = self.collected | self.deselected
+        files = {test_id.partition("::")[0] for test_id in seen}
+        return {test_id for test_id in known - seen if test_id.partition("::")[0] in files}
 
 
 def inventory_lines(config: pytest.Config, results: Sequence[Result]) -> Iterator[Line]:

@@ -26,9 +26,11 @@ from pytest_schedprof.plugin.fixtures import (
     schedprof_seed,
 )
 from pytest_schedprof.plugin.stash import (
+    AGAINST_WHAT,
     CLUSTERS,
     HAS_BEGUN,
     IN_DEBUGGER,
+    OTHER_SESSIONS,
     PLAN,
     REFERENCE,
     RUN,
@@ -93,14 +95,16 @@ def _check_before_the_first_test(config: pytest.Config, settings: Settings) -> N
         plugin.collecting.load_reference(config, settings.compare)
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
-    settings = config.stash.get(SETTINGS, None)
-    if settings is None or settings.is_off or not settings.is_forced:
-        return None
-    return (
-        f"schedprof: {', '.join(settings.backend)} at {settings.rate:g} Hz, "
-        f"cluster {settings.cluster}, artifacts in {settings.dir}"
-    )
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    settings, lines = config.stash.get(SETTINGS, None), []
+    if settings is not None and settings.is_forced and not settings.is_off:
+        lines.append(
+            f"schedprof: {', '.join(settings.backend)} at {settings.rate:g} Hz, "
+            f"cluster {settings.cluster}, artifacts in {settings.dir}"
+        )
+    if AGAINST_WHAT in config.stash:
+        lines.append(f"schedprof: against {config.stash[AGAINST_WHAT]}")
+    return lines
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -288,3 +292,5 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if CLUSTERS in config.stash:
         config.stash[CLUSTERS].close()
         del config.stash[CLUSTERS]
+    for session in config.stash.get(OTHER_SESSIONS, {}).values():
+        session.close()

@@ -53,6 +53,9 @@ INTERPRETER: pytest.StashKey[Interpreter] = pytest.StashKey()
 OTHER_SETTINGS: pytest.StashKey[OtherSettings] = pytest.StashKey()
 """The settings of the other side of `--schedprof-against`, if it has others and the same code."""
 
+AGAINST_WHAT: pytest.StashKey[str] = pytest.StashKey()
+"""What the other side is, for the header."""
+
 OTHER_SESSIONS: pytest.StashKey[dict[str, ClusterSession]] = pytest.StashKey()
 """The clusters of the other sides of `--schedprof-against`, by the name of the side."""
 

@@ -40,7 +40,16 @@ class KeptRun:
             SettingsError: if there is none or more than one; lists the tests.
             ArtifactError: if its record cannot be read.
         """
-        entry = self._entry(name)
+        entries = self._entries()
+        matching = [name] if name in entries else [of for of in entries if name in of]
+        if len(matching) > 1:
+            raise SettingsError(f"schedprof: {name!r} is ambiguous: {_listed(matching)}")
+        if not matching:
+            known = _listed(list(entries))
+            raise SettingsError(
+                f"schedprof: no test {name!r} in {str(self.path)!r}; known: {known}"
+            )
+        entry = entries[matching[0]]
         if not entry.directory:
             raise ArtifactError(
                 f"schedprof: {entry.test_id} has no artifacts in {str(self.path)!r}"
@@ -67,19 +76,6 @@ class KeptRun:
     def _entries(self) -> dict[str, TestEntry]:
         """Return the tests by ID; of several attempts at a test the last one."""
         return {entry.test_id: entry for entry in self.record.tests}
-
-    def _entry(self, name: str) -> TestEntry:
-        entries = self._entries()
-        if name in entries:
-            return entries[name]
-        matching = [test_id for test_id in entries if name in test_id]
-        if len(matching) == 1:
-            return entries[matching[0]]
-        if matching:
-            raise SettingsError(f"schedprof: {name!r} is ambiguous: {_listed(matching)}")
-        raise SettingsError(
-            f"schedprof: no test {name!r} in {str(self.path)!r}; known: {_listed(list(entries))}"
-        )
 
 
 @dataclass(frozen=True, slots=True)

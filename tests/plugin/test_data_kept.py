@@ -105,7 +105,7 @@ def test_a_record_is_concluded_when_the_test_is_and_not_with_its_first_subtest(
 ) -> None:
     result = project.run_test(
         """
-import unittest
+import gc, unittest, weakref
 
 @pytest.mark.schedprof(backend="cputime")
 def test_fixture(schedprof_scheduler, subtests):
@@ -131,17 +131,29 @@ class TestUnit(unittest.TestCase):
             with self.subTest(number=number):
                 self.client.submit(inc, number).result()
                 self.assertNotEqual(number, 1)
+
+KNOWN = []
+
+@pytest.mark.schedprof(backend="cputime")
+def test_known(schedprof_scheduler):
+    KNOWN.append(weakref.ref(schedprof_scheduler))
+
+def test_nothing_is_kept_of_its_scheduler_in_memory():
+    gc.collect()
+    assert KNOWN[0]() is None
 """
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "test_nothing_is_kept" not in "".join(result.outlines)  # as it passed
     outcomes = {name: record.outcome for name, record in project.results().items()}
     assert outcomes == {
         "test_fixture": "failed",
+        "test_known": "passed",
         "test_good": "passed",
         "TestUnit::test_unit": "failed",
     }
     tasks = {name: of.backends[0].window.tasks for name, of in project.results().items()}
-    assert tasks == {"test_fixture": 3, "test_good": 2, "TestUnit::test_unit": 3}
+    assert tasks == {"test_fixture": 3, "test_known": 0, "test_good": 2, "TestUnit::test_unit": 3}
     assert sorted(test.outcome for test in project.run_record().tests) == sorted(outcomes.values())
 
 
@@ -252,26 +264,6 @@ def test_it(schedprof_scheduler, number):
     result.assert_outcomes(passed=2)
     assert [test.outcome for test in project.run_record().tests] == ["passed", "passed"]
     result.stdout.fnmatch_lines(["artifacts of 2 profiled tests: *"])
-
-
-@pytest.mark.slow
-def test_a_test_keeps_nothing_of_its_scheduler_in_memory(project: Project) -> None:
-    project.run_test(
-        """
-import gc
-import weakref
-
-KNOWN = []
-
-@pytest.mark.schedprof(backend="cputime")
-def test_first(schedprof_scheduler):
-    KNOWN.append(weakref.ref(schedprof_scheduler))
-
-def test_second():
-    gc.collect()
-    assert KNOWN[0]() is None
-"""
-    ).assert_outcomes(passed=2)
 
 
 PATCHES = {

@@ -181,40 +181,47 @@ def test_it():
 
 
 @pytest.mark.slow
-def test_local_schedulers_and_a_local_cluster_in_a_thread(project: Project) -> None:
+def test_scheduler_of_a_local_cluster_in_a_thread(project: Project) -> None:
+    project.run_test(
+        """
+from distributed import Client
+
+@pytest.mark.schedprof(rate=200)
+def test_it():
+    with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+        wait(client.map(inc, range(500), pure=False))
+        wait(client.map(inc, range(500), pure=False))
+"""
+    ).assert_outcomes(passed=1)
+    (backend,) = project.result().backends
+    assert backend.window.tasks == 1000
+    functions = {of.function for of in shares_in(project.result()).functions}
+    assert "distributed.scheduler:Scheduler.handle_task_finished" in functions
+
+
+@pytest.mark.slow
+def test_dasks_local_schedulers(project: Project) -> None:
     project.run_test(
         """
 import dask
 from dask import delayed
-from distributed import Client
-
-@pytest.mark.schedprof(rate=200)
-def test_cluster():
-    with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
-        wait(client.map(inc, range(500), pure=False))
-        wait(client.map(inc, range(500), pure=False))
 
 @pytest.mark.schedprof("share(dask.local:get_async) <= 100%", "growth(cpu) <= 3",
                        backend="cputime", rate=500)
 @pytest.mark.parametrize("scheduler", ["threads", "processes", "sync"])
-def test_local(scheduler):
+def test_it(scheduler):
     with dask.config.set(num_workers=2):
         dask.compute([delayed(inc)(i) for i in range(5000)], scheduler=scheduler)
 """
-    ).assert_outcomes(passed=4)
-    results = project.results()
-    cluster = results.pop("test_cluster")
-    assert cluster.backends[0].window.tasks == 1000
-    functions = {of.function for of in shares_in(cluster).functions}
-    assert "distributed.scheduler:Scheduler.handle_task_finished" in functions
-    for result in results.values():
+    ).assert_outcomes(passed=3)
+    for result in project.results().values():
         (backend,) = result.backends
         # Collecting the results takes a few more tasks.
         assert 5000 <= backend.window.tasks <= 5005
         shares = shares_in(result)
-        of_functions = {of.function: of.share.value for of in shares.functions}
+        functions = {of.function: of.share.value for of in shares.functions}
         # The test's own code is not in the denominator.
-        assert of_functions["dask.local:get_async"] > 0.9, result.test_id
+        assert functions["dask.local:get_async"] > 0.9, result.test_id
         assert any(of.owner == "local-scheduler" for of in shares.owners)
 
 

@@ -32,6 +32,16 @@ def test_tasks(schedprof_scheduler):
     wait(schedprof_scheduler.client.map(inc, range(60), pure=False))
 """
 
+FIXTURE = """
+@pytest.fixture
+def client(schedprof_scheduler):
+    return schedprof_scheduler.client
+
+@pytest.mark.schedprof
+def test_with_fixture(schedprof_scheduler, client):
+    pass
+"""
+
 PLANTING = f"""
 import sys
 
@@ -102,8 +112,12 @@ def test_identical_code_passes_and_relative_limits_are_held_against_the_other_si
         "schedprof\n", 'schedprof("calls(distributed.scheduler:*) <= baseline * 1.01")\n'
     )
     options = (*COUNTS, f"--schedprof-against={other}", "--schedprof-strict")
-    result = project.run_test(marked, *options, timeout_s=120)
-    result.assert_outcomes(passed=1)
+    result = project.run_test(marked + FIXTURE, *options, timeout_s=120)
+    result.assert_outcomes(passed=1, errors=1)
+    # A fixture that knows one scheduler alone is refused.
+    result.stdout.fnmatch_lines(
+        ["*fixture 'client' uses schedprof_scheduler, but is set up once for*"]
+    )
     result.stdout.fnmatch_lines(
         ["limits: 1 passed", f"compared with {other}: * the same in 1 test"]
     )
@@ -182,24 +196,6 @@ def test_what_is_not_profiled_has_no_other_side(project: Project) -> None:
     project.run(f"--schedprof-against={sys.executable}").assert_outcomes(passed=1)
     off = project.run("--schedprof=off", f"--schedprof-against={sys.executable}")
     off.assert_outcomes(passed=1)
-
-
-FIXTURE = """
-@pytest.fixture
-def client(schedprof_scheduler):
-    return schedprof_scheduler.client
-
-@pytest.mark.schedprof
-def test_tasks(schedprof_scheduler, client):
-    pass
-"""
-
-
-def test_a_fixture_that_knows_one_scheduler_alone_is_told(project: Project, other: Path) -> None:
-    result = project.run_test(FIXTURE, *COUNTS, f"--schedprof-against={other}")
-    result.stdout.fnmatch_lines(
-        ["*fixture 'client' uses schedprof_scheduler, but is set up once for*"]
-    )
 
 
 @pytest.mark.parametrize(

@@ -165,30 +165,30 @@ match z:
     case 1:
         import q
 """
-    found = imports_of_source(source, "package.room")
-    assert {each.name for each in found if not each.typing_only} == {
+    imported = imports_of_source(source, "package.room")
+    assert {of.name for of in imported if not of.typing_only} == {
         *("a.b", "d", "d.e", "package.room", "package.room.f", "package.g", "package.g.h"),
         *("j", "k", "l.m", "l.m.n", "o", "p", "q"),
     }
-    assert {each.name for each in found if each.typing_only} == {"i"}
+    assert {of.name for of in imported if of.typing_only} == {"i"}
 
 
 @pytest.mark.parametrize("module", in_room("agent"))
 def test_the_agent_imports_only_what_a_scheduler_surely_has(module: str) -> None:
     imported = imports_of(module)
-    roots = {each.root for each in imported if not each.name.startswith(f"{NAME}.agent")}
+    roots = {of.root for of in imported if not of.name.startswith(f"{NAME}.agent")}
     assert roots <= {*sys.stdlib_module_names, *NEWER_STDLIB, *AGENT_MAY_IMPORT}
     # The package has another name where the agent runs.
     assert f"from {NAME}" not in MODULES[module].read_text(encoding="utf-8")
 
 
 def reached_from(modules: list[str]) -> set[str]:
-    """Modules of this package that are imported with the given ones, directly or indirectly."""
-    reached, wanted = set[str](), list(modules)
-    while wanted:
-        reached.add(module := wanted.pop())
+    """Modules of this package that are imported with these, directly or indirectly."""
+    reached, waiting = set[str](), list(modules)
+    while waiting:
+        reached.add(module := waiting.pop())
         imported = {of.name for of in imports_of(module) if not of.typing_only}
-        wanted += (imported & MODULES.keys()) - reached
+        waiting += (imported & MODULES.keys()) - reached
     return reached
 
 
@@ -196,9 +196,7 @@ def test_processes_of_clusters_need_nothing_but_what_distributed_brings() -> Non
     # Their interpreter may be another one, without this package's dependencies.
     reached = reached_from([f"{NAME}.clusters.fork_server", f"{NAME}.virtual.hollow_worker"])
     assert {f"{NAME}.clusters.nodes", f"{NAME}.clusters.process"} <= reached
-    needed = {
-        each.root for module in reached for each in imports_of(module) if not each.typing_only
-    }
+    needed = {of.root for module in reached for of in imports_of(module) if not of.typing_only}
     assert needed <= {*sys.stdlib_module_names, *AGENT_MAY_IMPORT, NAME}
 
 
@@ -234,33 +232,3 @@ def test_importing_the_package_loads_nothing_but_itself(tmp_path: Path) -> None:
     loaded = set(json.loads(run_python("-c", program, cwd=tmp_path)))
     assert {name for name in loaded if name.startswith(NAME)} == {NAME}
     assert loaded & {*FORBIDDEN["pure"], "msgspec"} == set()
-
-
-CONFTEST = """
-import json, pathlib, sys
-
-def pytest_unconfigure():
-    pathlib.Path("loaded.json").write_text(json.dumps(sorted(sys.modules)))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("arguments", [(), ("--collect-only",)])
-def test_a_session_that_profiles_nothing_loads_neither_distributed_nor_msgspec(
-    tmp_path: Path, arguments: tuple[str, ...]
-) -> None:
-    loaded = loaded_by_pytest(tmp_path, *arguments)
-    assert f"{NAME}.plugin" in loaded
-    others = loaded_by_pytest(tmp_path, *arguments, "-p", "no:schedprof")
-    ours = loaded - others  # other installed plugins import modules of their own
-    assert ours & {"distributed", "dask", "msgspec", "tornado", "viztracer", "memray"} == set()
-    assert {name for name in ours if name.startswith(f"{NAME}.backends")} == set()
-    assert not (tmp_path / ".schedprof").exists()
-
-
-def loaded_by_pytest(path: Path, *arguments: str) -> set[str]:
-    """Modules that are loaded when a session with one test ends."""
-    (path / "conftest.py").write_text(CONFTEST)
-    (path / "test_it.py").write_text("def test_it():\n    assert True\n")
-    run_python("-m", "pytest", "-p", "no:cacheprovider", *arguments, cwd=path)
-    return set(json.loads((path / "loaded.json").read_text()))
