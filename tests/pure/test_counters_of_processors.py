@@ -24,8 +24,8 @@ from pytest_schedprof.errors import (
     FormatError,
     SettingsError,
 )
-from pytest_schedprof.judge.limits import parse_limit
-from pytest_schedprof.measuring import plan
+from pytest_schedprof.measuring.plan import make_plan
+from pytest_schedprof.measuring.settings import read_call
 from pytest_schedprof.model.profile import CodeLocation
 
 RECORDED = {
@@ -104,10 +104,11 @@ def test_what_counts(
 def test_a_backend_is_told_what_limits_on_its_own_metrics_name(
     limits: tuple[str, ...], patterns: tuple[str, ...]
 ) -> None:
-    settings: Any = SimpleNamespace(
-        limit=tuple(map(parse_limit, limits)), rate=100.0, options_of=lambda name, known: {}
-    )
-    assert plan._make("instructions", settings, BackendRegistry()).patterns == patterns
+    settings = read_call("a test", limits, {}, backend="instructions,pyspy")
+    store = cast(Any, SimpleNamespace(prepare=lambda: None))
+    (counting, _) = make_plan(settings, BackendRegistry(), store).backends
+    assert isinstance(counting, InstructionsBackend)
+    assert counting.patterns == patterns
 
 
 def test_what_is_no_way_to_count_is_refused() -> None:
