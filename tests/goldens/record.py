@@ -179,6 +179,10 @@ def main(names: list[str]) -> None:
         if names:
             with tarfile.open(ARCHIVE) as archive:
                 archive.extractall(runs, filter="data")
+        for old in {file.parent for file in runs.glob("*/run.json")}:
+            if old.name not in SESSIONS:  # it has another name now
+                shutil.rmtree(old)
+                (HERE / f"{old.name}.txt").unlink(missing_ok=True)
         if "before" in names:
             shutil.rmtree(runs / "baselines")
         shutil.copy(HERE / "sample.py", project / "test_sample.py")
