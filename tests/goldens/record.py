@@ -62,7 +62,7 @@ SESSIONS = {
     "evidence": ("-kevidence",),
     "turns": (
         *("-ktasks", "--schedprof=counts", *SIMULATED),
-        *(f"--schedprof-against={OTHER}", "--schedprof-null", "--schedprof-budget=600"),
+        *(f"--schedprof-against={OTHER}", "--schedprof-null", "--schedprof-budget=150"),
     ),
     "limits": ("-kbusy or idle", "--schedprof=cputime"),
     "killed": ("-kkilled", "--schedprof=cputime,pyspy"),
@@ -182,6 +182,10 @@ def main(names: list[str]) -> None:
         if names:
             with tarfile.open(ARCHIVE) as archive:
                 archive.extractall(runs, filter="data")
+        for old in {file.parent for file in runs.glob("*/run.json")}:
+            if old.name not in SESSIONS:  # it has another name now
+                shutil.rmtree(old)
+                (HERE / f"{old.name}.txt").unlink(missing_ok=True)
         if "before" in names:
             shutil.rmtree(runs / "baselines")
         shutil.copy(HERE / "sample.py", project / "test_sample.py")

@@ -37,6 +37,27 @@ def limited(test_id: str, verdict: Verdict) -> Result:
     return measured(backend, test_id=test_id)
 
 
+def test_what_got_worse_comes_first() -> None:
+    results = [
+        limited("test_kept", Verdict.PASS),
+        limited("test_unsure", Verdict.INCONCLUSIVE),
+        regressed("test_better", 0.5),
+        limited("test_broken", Verdict.FAIL),
+        regressed("test_worse"),
+    ]
+    text = run_markdown(results, ".schedprof/run")
+    assert text.splitlines()[0] == (
+        "## ❌ Scheduler performance: 2 regressed, 2 improved; "
+        "limits: 1 passed, 1 broken, 1 inconclusive; 5 profiled tests"
+    )
+    parts = ["### Regressions", "`test_worse`", "### Broken limits", "`test_broken`"]
+    parts += ["### Undecided", "`test_unsure`", "<details>", "`test_better`", "<details>"]
+    at = -1
+    for part in [*parts, "`test_kept`"]:
+        assert (at := text.find(part, at + 1)) > 0, part
+    assert text.count("<details>") == text.count("</details>") == 2
+
+
 @pytest.mark.parametrize("functions", [1, 40])
 def test_a_comment_has_room_for_it_and_says_what_it_has_not(functions: int) -> None:
     results = [regressed(f"test_{number:04d}" + "x" * 80, 2, functions) for number in range(300)]
