@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_schedprof.clusters import forking
+from pytest_schedprof.clusters import fork_server
 from pytest_schedprof.clusters.own import LocalProcesses, SimulatedCluster
 from pytest_schedprof.control.control import Control
 
@@ -66,7 +66,7 @@ def test_threads_and_exit_functions_end_but_nothing_is_cleared(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_forked: bool
 ) -> None:
     """Clearing the interpreter is what takes most of the CPU time of a short cluster."""
-    monkeypatch.setattr(forking, "is_possible", lambda: is_forked)
+    monkeypatch.setattr(fork_server, "is_possible", lambda: is_forked)
     cluster = LocalProcesses(0, timeout_s=60)
     try:
         with Control(cluster.address) as control:
