@@ -24,8 +24,8 @@ OF_OTHERS = {
     # asyncio and the rest of the standard library
     *("_SubParsersAction", "_acquire_restore", "_callback", "_current_frames", "_enter_task"),
     *("_exit", "_filters_mutated", "_find_and_load", "_get_running_loop", "_getframe"),
-    *("_is_owned", "_leave_task", "_ready", "_release_save", "_run_exitfuncs", "_scheduled"),
-    *("_set_running_loop", "_shutdown", "_ssock", "_waiters", "_write_to_self"),
+    *("_is_owned", "_leave_task", "_ready", "_release_save", "_replace", "_run_exitfuncs"),
+    *("_scheduled", "_set_running_loop", "_shutdown", "_ssock", "_waiters", "_write_to_self"),
     # pytest
     "_tw",
 }
