@@ -132,7 +132,7 @@ class Project:
         """Write a test file; its imports and `burn` are provided."""
         (self.path / name).write_text(HEADER + body)
 
-    def run(self, *arguments: str, timeout_s: float = 100) -> pytest.RunResult:
+    def run(self, *arguments: str, timeout_s: float = 300) -> pytest.RunResult:
         """Run a session of pytest, which must end in time and leave no process behind."""
         if self.is_apart:
             result = self.pytester.runpytest_subprocess(*arguments, timeout=timeout_s)
@@ -168,7 +168,7 @@ class Project:
         except (psutil.Error, OSError):
             return False  # it is a zombie, or belongs to another user
 
-    def run_test(self, body: str, *arguments: str, timeout_s: float = 100) -> pytest.RunResult:
+    def run_test(self, body: str, *arguments: str, timeout_s: float = 300) -> pytest.RunResult:
         """Write a test file and run it."""
         self.write(body)
         return self.run(*arguments, timeout_s=timeout_s)

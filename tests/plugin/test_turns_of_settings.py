@@ -149,7 +149,7 @@ import dask
 @pytest.mark.skipif(importlib.util.find_spec("uvloop") is None, reason="needs uvloop")
 def test_another_event_loop_runs_the_other_scheduler(project: Project) -> None:
     against = "--schedprof-against=config:distributed.admin.event-loop=uvloop"
-    project.run_test(TASKS, *LOCAL, against, "--schedprof-budget=80", timeout_s=180)
+    project.run_test(TASKS, *LOCAL, against, "--schedprof-budget=5", timeout_s=180)
     (comparison,) = project.result().comparisons
     assert comparison.settings == (Setting("distributed.admin.event-loop", "uvloop", "asyncio"),)
 
