@@ -48,7 +48,7 @@ The number of transfers depends on which worker was idle when, and it differs fr
 with real workers too.
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # counting is slow before Python 3.12
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # counting is slow before Python 3.12
 
 TOLERANCE = 0.02
 RARE = 0.05
