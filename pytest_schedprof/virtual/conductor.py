@@ -35,6 +35,9 @@ RECONNECTING_S = 1.0
 MOST_REQUESTS = 50
 """Requests that the test may make at one virtual time. With more it polls, and time must pass."""
 
+LAST_TURN_S = 5.0
+"""Longest time in seconds that the end of a cluster takes to be noticed."""
+
 REAL_WAIT = threading.Condition.wait
 
 
@@ -98,7 +101,8 @@ class Conductor:
         self._give_up = give_up
         self._overdue: threading.Timer | None = None
         """Ends the cluster if the turn does not come back."""
-        threading.Thread(target=self._receive, name="schedprof-turns", daemon=True).start()
+        self._receiver = threading.Thread(target=self._receive, name="schedprof-turns", daemon=True)
+        self._receiver.start()
 
     def _receive(self) -> None:
         """Take turns until the cluster has ended."""
@@ -183,9 +187,13 @@ class Conductor:
             self._loops.remove(loop)
 
     def let_go(self) -> None:
-        """Give loops that stand their clocks back; running loops take them back themselves."""
+        """Give loops that stand their clocks back; running loops take them back themselves.
+
+        The process of the cluster has ended, so the thread that takes turns from it ends too.
+        """
         for loop in [loop for loop in self._loops if not loop.loop.is_running()]:
             loop.let_go()
+        self._receiver.join(LAST_TURN_S)
 
     def begin_job(self) -> None:
         """Note that a thread works for a loop; the clock stands still until its job ends."""
