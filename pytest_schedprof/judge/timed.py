@@ -198,7 +198,10 @@ def _change(
     metric: str, subject: str, contrast: Contrast, outcome: Outcome, note: str, levels: Levels
 ) -> Change:
     """Return the change with the bounds that decided: a rise counts if the lower one is above 0, a
-    fall if the upper one is below; else the upper one tells how large a rise may be."""
+    fall if the upper one is below; else the upper one tells how large a rise may be.
+
+    Noise may exceed the whole, but no cost and no share can fall by more than itself.
+    """
     is_fallen = contrast.chance_of_fall <= levels[1]
     return Change(
         metric,
@@ -207,7 +210,7 @@ def _change(
         outcome,
         contrast.before,
         contrast.after,
-        contrast.least_rise(levels[0]),
+        max(contrast.least_rise(levels[0]), -contrast.before),
         -contrast.least_fall(levels[1]) if is_fallen else contrast.high,
         note,
     )

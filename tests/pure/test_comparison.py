@@ -488,6 +488,8 @@ def test_the_bounds_of_what_is_undecided_are_those_that_leave_it_open() -> None:
     assert change.relative == pytest.approx(0.41, abs=0.01)
     assert change.low < 0 < change.high
     assert change.note.startswith("between the rounds CPU time varies too much to tell: ")
+    scattered = undecided_cpu((100e-6, 500e-6, 900e-6), (110e-6, 520e-6, 1000e-6))
+    assert scattered.low == -scattered.before  # no cost falls by more than itself
     of_one_window = undecided_cpu((200e-6,), (290e-6,))
     assert of_one_window.low < 0
     assert of_one_window.note == (
