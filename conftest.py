@@ -45,8 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run files with many slow tests first, so that no process is left with one of them alone."""
-    slow = Counter(each.path for each in items if each.get_closest_marker("slow"))
-    items.sort(key=lambda each: -slow[each.path])
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.path])
 
 
 @pytest.fixture(scope="session", autouse=True)
