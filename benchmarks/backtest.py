@@ -405,7 +405,7 @@ def tried(trials: Trials, command_line: argparse.Namespace) -> Iterator[Row]:
         yield from trials.null(release)
     if not command_line.null:
         for patch in read_corpus(
-            [each.absolute() for each in command_line.corpus], command_line.release
+            [corpus.absolute() for corpus in command_line.corpus], command_line.release
         ):
             if (
                 not command_line.only

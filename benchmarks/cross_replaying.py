@@ -71,7 +71,7 @@ def compared(
     shape: str, recorder: Release, releases: Sequence[Release], real: Mapping[str, Figures]
 ) -> dict[str, list[Row]]:
     """Print the ratios of what a release recorded to its replays, and return them."""
-    found: dict[str, list[Row]] = {"replay": [], "work": []}
+    measurements: dict[str, list[Row]] = {"replay": [], "work": []}
     with tempfile.TemporaryDirectory() as place:
         recording = Path(place, "recorded")
         recorded = recorder.took(shape, recording)
@@ -79,22 +79,22 @@ def compared(
             replayed = other.took(shape, Path(place, f"replay-{number}"), recording)
             for what, figures in (("replay", replayed), ("work", real[other.name])):
                 row = ratios(figures, recorded)
-                found[what].append(row)
+                measurements[what].append(row)
                 print(f"{shape:15} {recorder.name:10} {other.name:10} {what:7} "
                       f"{row[0]:11.3f} {row[1]:9.3f} {row[2]:6.3f}", flush=True)  # fmt: skip
-    return found
+    return measurements
 
 
 def measured(releases: Sequence[Release], shapes: Sequence[str]) -> dict[str, list[Row]]:
     """Return the ratios of all pairs of releases."""
-    found: dict[str, list[Row]] = {"replay": [], "work": []}
+    measurements: dict[str, list[Row]] = {"replay": [], "work": []}
     for shape in shapes:
         with tempfile.TemporaryDirectory() as place:
             real = {each.name: each.took(shape, Path(place, each.name)) for each in releases}
         for recorder in releases:
             for what, rows in compared(shape, recorder, releases, real).items():
-                found[what] += rows
-    return found
+                measurements[what] += rows
+    return measurements
 
 
 def main() -> int:
@@ -110,9 +110,11 @@ def main() -> int:
         return 0
     print(f"{'workload':15} {'recorded':10} {'then':10} {'what':7} "
           f"{'transitions':>11} {'makespan':>9} {'bytes':>6}")  # fmt: skip
-    found = measured([Release(each, arguments) for each in arguments.releases], arguments.shapes)
+    measurements = measured(
+        [Release(each, arguments) for each in arguments.releases], arguments.shapes
+    )
     names = ("transitions", "makespan", "bytes")
-    for what, rows in found.items():
+    for what, rows in measurements.items():
         for name, asked, column in zip(
             names, (TRANSITIONS, MAKESPAN, BYTES), zip(*rows, strict=True), strict=True
         ):

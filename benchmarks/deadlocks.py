@@ -118,15 +118,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not options.corpus.is_dir():
             parser.error(f"there is no directory {options.corpus}; give --corpus DIR")
         bugs = [
-            each
-            for each in read_bugs(options.corpus.absolute())
-            if not options.only or each.path.stem in options.only
+            bug
+            for bug in read_bugs(options.corpus.absolute())
+            if not options.only or bug.path.stem in options.only
         ]
-        found = [
-            try_bug(each, place / each.path.stem, options.seeds, options.most) for each in bugs
+        outcomes = [
+            try_bug(bug, place / bug.path.stem, options.seeds, options.most) for bug in bugs
         ]
-    print(f"{sum(found)} of {len(found)} bugs found")
-    sys.exit(not all(found))
+    print(f"{sum(outcomes)} of {len(outcomes)} bugs found")
+    sys.exit(not all(outcomes))
 
 
 if __name__ == "__main__":

@@ -56,11 +56,11 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--tasks", type=int, default=3000)
     arguments = parser.parse_args()
-    found: dict[str, list[float]] = defaultdict(list)
+    costs: dict[str, list[float]] = defaultdict(list)
     with opened("simulated", WORKERS) as scheduler:
         for arm in interleaved(list(ARMS), arguments.pairs + 1):
-            found[arm].append(cpu_per_task(scheduler, ARMS[arm], arguments.tasks))
-    with_, without = found["with"][1:], found["without"][1:]  # the first pair warms up
+            costs[arm].append(cpu_per_task(scheduler, ARMS[arm], arguments.tasks))
+    with_, without = costs["with"][1:], costs["without"][1:]  # the first pair warms up
     ratios = [a / b for a, b in zip(with_, without, strict=True)]
     low, high = interval(ratios)
     print(f"{median(without):.0f} us of CPU per task without, {median(with_):.0f} with all kinds")

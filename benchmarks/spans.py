@@ -27,11 +27,11 @@ def main() -> None:
     arguments = parser.parse_args()
     make = BackendRegistry().make
     backends = {arm: make("counts", rate_hz=100, options=o) for arm, o in ARMS.items()}
-    found: dict[str, list[float]] = defaultdict(list)
+    costs: dict[str, list[float]] = defaultdict(list)
     with load() as (control, client):
         for arm in interleaved(list(ARMS), arguments.pairs + WARM_UP_PAIRS):
-            found[arm].append(cpu_per_task(control, client, [backends[arm]], arguments.tasks))
-    pairs = zip(found["apart"][WARM_UP_PAIRS:], found["together"][WARM_UP_PAIRS:], strict=True)
+            costs[arm].append(cpu_per_task(control, client, [backends[arm]], arguments.tasks))
+    pairs = zip(costs["apart"][WARM_UP_PAIRS:], costs["together"][WARM_UP_PAIRS:], strict=True)
     ratios = [apart / together for apart, together in pairs]
     low, high = interval(ratios)
     print(f"paired: {median(ratios):.3f} ({low:.3f} to {high:.3f}) times the CPU without spans")

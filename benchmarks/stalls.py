@@ -41,8 +41,8 @@ def longest(bench: Bench, tasks: int, seconds: float) -> tuple[float, float]:
     bench.restore()
     bench.scheduler.client.run_on_scheduler(use_planted)
     assert backend.costs
-    found = {each.function: each.total for each in backend.costs.functions}
-    costs = found.get(f"{MODULE}:{HANDLER}", {"stall": 0.0, "stall_wall": 0.0})
+    totals = {cost.function: cost.total for cost in backend.costs.functions}
+    costs = totals.get(f"{MODULE}:{HANDLER}", {"stall": 0.0, "stall_wall": 0.0})
     return costs["stall"] * 1e3, costs["stall_wall"] * 1e3
 
 
@@ -52,21 +52,21 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=500)
     parser.add_argument("--milliseconds", type=float, default=15)
     arguments = parser.parse_args()
-    found: dict[float, list[tuple[float, float]]] = {0.0: [], arguments.milliseconds / 1e3: []}
+    lags: dict[float, list[tuple[float, float]]] = {0.0: [], arguments.milliseconds / 1e3: []}
     with ExitStack() as opened:
         bench = Bench(opened)
         bench.measure("stalls", arguments.tasks)
         opened.enter_context(neighbours(2))
         for _ in range(arguments.windows):
-            for seconds, values in found.items():
+            for seconds, values in lags.items():
                 values.append(longest(bench, arguments.tasks, seconds))
-    for seconds, values in found.items():
+    for seconds, values in lags.items():
         cpu, wall = zip(*values, strict=True)
         print(
             f"{seconds * 1e3:.0f} ms planted: {min(cpu):.2f} to {max(cpu):.2f} ms by CPU time, "
             f"{min(wall):.1f} to {max(wall):.1f} by the clock"
         )
-    without, planted = found.values()
+    without, planted = lags.values()
     is_told = max(cpu for cpu, _ in without) < min(cpu for cpu, _ in planted)
     print(f"apart by CPU time: {'yes' if is_told else 'no'}, asked: yes")
 

@@ -221,7 +221,7 @@ def main() -> None:
             not many(arguments.many, arguments.tasks or 67_100, WORKS[arguments.work or "array"])
         )
     if arguments.growth:
-        sizes = [int(each) for each in arguments.growth.split(",")]
+        sizes = [int(size) for size in arguments.growth.split(",")]
         return growth(sizes, arguments.tasks or 30_000, WORKS[arguments.work or "tree"])
     work = WORKS[arguments.work or "tree"]
     sys.exit(
