@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -197,24 +196,6 @@ def find_functions(expressions: dict[str, str], most: int) -> dict[str, list[str
                     if compiled[pattern].fullmatch(f"{name}:{qualname}"):
                         functions[pattern].append(f"{name}:{qualname}")
     return {pattern: names[:most] for pattern, names in functions.items()}
-
-
-def find_types(
-    expressions: dict[str, str], most: int, dask_scheduler: Any = None
-) -> dict[str, list[str]]:
-    """Return the types that each pattern matches, at most `most` of each."""
-    types: dict[str, list[str]] = {}
-    for pattern, text in expressions.items():
-        matches = re.compile(text).fullmatch
-        names = (
-            f"{name}:{value.__qualname__}"
-            for name, module in sorted(sys.modules.items())
-            if isinstance(module, ModuleType) and _may_name(pattern, name)
-            for value in list(vars(module).values())
-            if isinstance(value, type) and value.__module__ == name
-        )
-        types[pattern] = list(islice(filter(matches, names), most))
-    return types
 
 
 def _may_name(pattern: str, module: str) -> bool:

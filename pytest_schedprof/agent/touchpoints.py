@@ -80,14 +80,6 @@ TOUCHPOINTS = (
         ("distributed.scheduler:SchedulerState._TRANSITIONS_TABLE",),
     ),
     Touchpoint(
-        "agent/objects.py",
-        "objects: events that the scheduler keeps count as objects of tasks",
-        (
-            "distributed.scheduler:Scheduler._broker",
-            "distributed.broker:Broker._topics",
-        ),
-    ),
-    Touchpoint(
         "agent/stalls.py",
         "stalls: a callback of tornado has the name of tornado's runner",
         ("tornado.ioloop:IOLoop._run_callback",),
@@ -128,26 +120,6 @@ TOUCHPOINTS = (
             "distributed.scheduler:Scheduler.update_graph",
             "distributed.scheduler:_materialize_graph",
             "dask.order:order",
-        ),
-    ),
-    Touchpoint(
-        "agent/intake.py",
-        "intake: the step is missing, and its time belongs to the step around it",
-        (
-            "distributed.scheduler:deserialize",
-            "distributed.scheduler:_materialize_graph | distributed.scheduler:valmap",
-            "distributed.scheduler:Scheduler._apply_annotations"
-            " | dask._expr:Expr.__dask_annotations__",
-            "distributed.scheduler:_cull | distributed.scheduler:_materialize_graph",
-            "dask.order:order",
-            "distributed.scheduler:Scheduler._find_lost_dependencies"
-            " | distributed.scheduler:Scheduler._match_graph_with_tasks"
-            " | distributed.scheduler:Scheduler._remove_done_tasks_from_dsk",
-            "distributed.scheduler:Scheduler._generate_taskstates",
-            "distributed.scheduler:Scheduler._set_priorities",
-            "distributed.scheduler:Scheduler.client_desires_keys",
-            "distributed.spans:SpansSchedulerExtension.observe_tasks",
-            "distributed.scheduler:Scheduler.transitions",
         ),
     ),
     Touchpoint(

@@ -24,7 +24,7 @@ from pytest_schedprof.formats.charts import (
     legend,
     words,
 )
-from pytest_schedprof.judge.phases import bar_of, bar_of_steps, phases_of
+from pytest_schedprof.judge.phases import bar_of, phases_of
 from pytest_schedprof.model.evidence import Phases
 from pytest_schedprof.model.limit import MIN_SAMPLES
 from pytest_schedprof.model.result import BackendResult
@@ -86,8 +86,6 @@ class PhasesKind(
         notes += [] if self.test.known_scheduler else [SAME_THREADS]
         notes += [] if any(phase.where == "workers" for phase in phases.phases) else [NO_WORKERS]
         files = {"phases.json": as_json(phases), "phases.svg": draw_bar(bar_of(phases))}
-        if steps := bar_of_steps(phases):
-            files["phases.steps.svg"] = draw_bar(steps)
         return Brought(files, tuple(notes), list(_figures(phases)))
 
 

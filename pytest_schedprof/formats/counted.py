@@ -1,4 +1,4 @@
-"""JSON files of our own that more rooms than one backend read: counts, intake, decisions."""
+"""JSON files of our own that more rooms than one backend read: counts and decisions."""
 
 from __future__ import annotations
 
@@ -63,32 +63,6 @@ def with_more(
     ordered = dict(sorted(functions.items()))
     changed = msgspec.structs.replace(file, functions=ordered, code={**code, **file.code})
     return msgspec.json.encode(changed)
-
-
-class StepCost(msgspec.Struct, frozen=True):
-    """What one step cost in one recording."""
-
-    calls: int
-    cpu: float
-    """Seconds of CPU time, without steps inside of it."""
-
-
-class IntakeFile(msgspec.Struct, frozen=True):
-    """Costs of the steps of graph intake in one recording."""
-
-    schedprof_intake: int
-    """Version of the format."""
-    steps: dict[str, StepCost]
-    """All steps that the scheduler's release has."""
-
-
-def read_intake(content: bytes) -> IntakeFile:
-    """Parse a file of steps.
-
-    Raises:
-        FormatError: if the bytes are not such a file.
-    """
-    return read_json(content, IntakeFile, "steps of graph intake")
 
 
 def read_decisions(content: bytes) -> Decided:

@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 from pytest_schedprof.judge.estimate import MANY, MIN_ROUNDS, bound_at
 from pytest_schedprof.judge.owners import (
-    OBJECTS,
     doubt_of_collector,
     others_of,
     owner_alone,
@@ -20,7 +19,7 @@ from pytest_schedprof.judge.owners import (
     owner_of_others,
 )
 from pytest_schedprof.model.limit import Estimate
-from pytest_schedprof.model.metric import CLIENT_BYTECODES, HELD, LEAST, METRICS, RANKED, own_part
+from pytest_schedprof.model.metric import CLIENT_BYTECODES, METRICS, RANKED, own_part
 from pytest_schedprof.model.profile import (
     BODY,
     OTHERS,
@@ -125,12 +124,6 @@ DRIFT = 0.1
 """Standard deviation of a timed cost or a peak between identical windows, as a fraction of it.
 It depends on the machine, not on the backend; docs/statistics.md says where it was measured."""
 
-LEAST_ROUNDS = 2
-
-ONE_ROUND = (
-    "one round does not tell what each task leaves from what is kept once: give the test rounds=2"
-)
-
 Amounts: TypeAlias = dict[str, float]
 """Costs by metric."""
 
@@ -203,16 +196,7 @@ class Costs:
         for unit in self.units:
             for function, costs in unit.functions.items():
                 gather(sums[function], costs)
-        for function, costs in sums.items():
-            for metric in LEAST & costs.keys():  # a round may lack the function
-                of_units = (unit.functions.get(function, {}) for unit in self.units)
-                costs[metric] = min(of_unit.get(metric, 0.0) for of_unit in of_units)
-        # A type is kept if it is still there after the round in which the fewest objects were left.
-        return {
-            function: costs
-            for function, costs in sums.items()
-            if not costs.keys() <= LEAST or any(costs.values())
-        }
+        return sums
 
     def seen(self, metric: str) -> Collection[Function]:
         """Return every function that was called, and the lines of functions that cost little."""
@@ -253,8 +237,6 @@ class Costs:
                 return doubt
             if unit.hides and ":" in subject and not self._matching(subject):
                 return unit.hides
-        if metric in LEAST and len(self.units) < LEAST_ROUNDS:
-            return ONE_ROUND
         if subject.startswith("c:") and not self._matching(subject):
             return f"no C function ran that {subject!r} names; perhaps there is none"
         if METRICS[metric].own and (doubt := doubt_of_collector(subject, self.functions)):
@@ -317,7 +299,6 @@ class Costs:
                 gather(costs, unit.functions.get(function, {}))
         is_everything = any(unit.is_everything for unit in self.units)
         owner = owner_of_counted(name) if is_everything else owner_alone(name)
-        owner = OBJECTS if HELD & total.keys() else owner
         code = {digest for unit in self.units for digest in unit.code.get(name, "").split()}
         return FunctionCost(
             name, owner, total, self._scatter(rounds, total), " ".join(sorted(code))
@@ -337,7 +318,6 @@ class Costs:
                 for group in groups
             )
             for metric in total
-            if metric not in LEAST
         }
 
 

@@ -26,14 +26,13 @@ from pytest_schedprof.judge.contrast import Contrast, Figure, unpaired
 from pytest_schedprof.judge.costs import KEPT, is_line, line_of
 from pytest_schedprof.judge.estimate import MANY
 from pytest_schedprof.judge.figures import Measurement
-from pytest_schedprof.judge.owners import OBJECTS, owner_of_counted
+from pytest_schedprof.judge.owners import owner_of_counted
 from pytest_schedprof.model.comparison import Change, Outcome
 from pytest_schedprof.model.metric import (
     BYTECODES,
     CALLS,
     CLIENT_BYTECODES,
     DECISIONS,
-    HELD,
     METRICS,
     TRAFFIC,
     TRANSITIONS,
@@ -233,11 +232,10 @@ def _alone(metric: str, before: Measurement, after: Measurement) -> Iterator[Cha
             outcome, note = Outcome.UNDECIDED, MISSED
         elif outcome is Outcome.SAME and not is_steady:
             outcome, note = Outcome.UNDECIDED, NO_LONGER_STEADY.format(amount=amount)
-        owner = OBJECTS if metric in HELD else owner_of_counted(subject)
         yield Change(
             metric,
             subject,
-            owner if subject else "",
+            owner_of_counted(subject) if subject else "",
             outcome,
             contrast.before,
             contrast.after,

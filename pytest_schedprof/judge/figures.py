@@ -10,7 +10,7 @@ from statistics import median, stdev
 from typing import TypeAlias
 
 from pytest_schedprof.judge.contrast import Figure
-from pytest_schedprof.judge.costs import DRIFT, LEAST_ROUNDS, is_line
+from pytest_schedprof.judge.costs import DRIFT, is_line
 from pytest_schedprof.judge.estimate import MANY, MIN_ROUNDS
 from pytest_schedprof.judge.owners import NOT_SCHEDULER, is_used_by_all, owner_alone
 from pytest_schedprof.judge.series import LEAST_RUNS
@@ -21,7 +21,6 @@ from pytest_schedprof.model.metric import (
     CALLS,
     CLIENT_BYTECODES,
     DECISIONS,
-    LEAST,
     METRICS,
     TRAFFIC,
     Of,
@@ -314,8 +313,7 @@ class Measurement:
         costs = self.of.costs
         if costs is None:
             return []
-        lacking = LEAST if self._rounds < LEAST_ROUNDS else frozenset()
-        measured = set(costs.whole).union(*(cost.total for cost in costs.functions)) - lacking
+        measured = set(costs.whole).union(*(cost.total for cost in costs.functions))
         return [name for name, metric in METRICS.items() if metric.is_exact and name in measured]
 
     @cached_property

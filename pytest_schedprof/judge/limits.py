@@ -14,17 +14,14 @@ from difflib import get_close_matches
 from pytest_schedprof.errors import LimitError, quoted
 from pytest_schedprof.judge.owners import COUNTED, NOT_SCHEDULER, OWNER_NAMES
 from pytest_schedprof.judge.phases import CLIENT_OWNERS
-from pytest_schedprof.model.evidence import PREFIX, STEPS, steps_named
 from pytest_schedprof.model.limit import POINTS, Limit, LimitResult
 from pytest_schedprof.model.metric import (
     ANY_KIND,
     GROWING,
     GROWTH,
-    INTAKE,
     METRICS,
     PERCENT,
     SPELLINGS,
-    STEP_METRICS,
     Metric,
     Of,
 )
@@ -86,14 +83,6 @@ def parse_limit(text: str) -> Limit:
     return _Parser(text).limit()
 
 
-def of_step(limit: Limit) -> Limit:
-    """Return a limit with the metric of steps, if its pattern names steps of graph intake."""
-    if not limit.pattern.startswith(PREFIX):
-        return limit
-    metric, of = (STEP_METRICS.get(name, name) for name in (limit.metric, limit.of))
-    return replace(limit, metric=metric, of=of)
-
-
 def parsed_limit(result: LimitResult) -> Limit | None:
     """Return the limit of a result; None if this release does not know its metric."""
     return result.parsed if result.parsed.metric in METRICS else None
@@ -114,7 +103,7 @@ class _Parser:
         self._skip_space()
         if self._at < len(self._text):
             raise self._error("the end of the limit")
-        return of_step(replace(limit, metric=name, pattern=pattern, of=of))
+        return replace(limit, metric=name, pattern=pattern, of=of)
 
     def _is_next(self, word: str) -> bool:
         self._skip_space()
@@ -209,15 +198,7 @@ class _Parser:
         elif not _FUNCTION.fullmatch(pattern):
             self._at = start
             raise self._error("module:qualname (with * and ?), or @owner")
-        elif metric in INTAKE or (metric in STEP_METRICS and pattern.startswith(PREFIX)):
-            self._check_step(pattern, start)
         return pattern
-
-    def _check_step(self, pattern: str, start: int) -> None:
-        if not steps_named(pattern):
-            self._at = start
-            step = pattern.removeprefix(PREFIX)
-            raise self._error(PREFIX + one_of("a step of graph intake", step, tuple(STEPS)))
 
     def _check_owner(self, owner: str, metric: str, start: int) -> None:
         self._at = start

@@ -9,7 +9,7 @@ from pytest_schedprof.judge.estimate import MIN_ROUNDS
 from pytest_schedprof.judge.figures import Measurement, kind_of
 from pytest_schedprof.model.comparison import Setting
 from pytest_schedprof.model.limit import MIN_SAMPLES
-from pytest_schedprof.model.metric import DECISIONS, HELD, METRICS, Of
+from pytest_schedprof.model.metric import DECISIONS, METRICS, Of
 from pytest_schedprof.model.profile import EVERYTHING, WORDS
 from pytest_schedprof.model.result import BackendResult, Result
 
@@ -181,8 +181,6 @@ def obstacle_to_metric(
         return reason
     if before.python == after.python:
         return ""
-    if metric in HELD:
-        return f"numbers of objects of Python {before.python} and {after.python} are not the same"
     if Of.FUNCTIONS in METRICS[metric].of:
         return f"bytecodes of Python {before.python} and {after.python} are not the same"
     return ""

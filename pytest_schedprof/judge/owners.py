@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-from pytest_schedprof.model.evidence import PREFIX, STEPS
 from pytest_schedprof.model.profile import (
     BODY,
     OTHERS,
@@ -157,7 +156,6 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "distributed.client:_*Expr.*",
             "dask.core:*",
             "distributed.spans:SpansSchedulerExtension.observe_tasks*",
-            *(f"{PREFIX}{step}" for step in STEPS),
         ),
     ),
     (
@@ -233,9 +231,6 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 UNDIVIDED = "undivided"
 """Owner of samples that may be the scheduler's, a worker's or a client's, in a process of all."""
-
-OBJECTS = "types"
-"""In the place of the owner of a type of objects: objects of one type belong to many parts."""
 
 FOREIGN = "foreign"
 """Owner of samples without a function of the table, as of a thread that does not run dask."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_schedprof.judge.costs import Costs, Unit
-from pytest_schedprof.model.evidence import STEPS, Evidence, Phase, Phases, RunAmounts, step_of
+from pytest_schedprof.model.evidence import Evidence, Phase, Phases, RunAmounts
 from pytest_schedprof.model.limit import CLIENT_PREFIX, Estimate
 from pytest_schedprof.model.metric import (
     CLIENT,
@@ -15,7 +15,6 @@ from pytest_schedprof.model.metric import (
     RECEIVING,
     REST,
     SCHEDULER,
-    STEP_METRICS,
     WORKERS,
 )
 from pytest_schedprof.model.profile import Function, compile_pattern
@@ -23,8 +22,6 @@ from pytest_schedprof.model.result import BackendResult, SampledShares, Segment,
 
 CLIENT_OWNERS = tuple(f"{CLIENT_PREFIX}{phase}" for phase in OF_CLIENT)
 """Names of the client's phases in limits."""
-
-INTAKE_CPU = STEP_METRICS[CPU]
 
 
 def phases_of(results: Sequence[BackendResult]) -> Phases | None:
@@ -41,21 +38,9 @@ def phases_of(results: Sequence[BackendResult]) -> Phases | None:
     scheduler = _scheduler(best.shares, window) if best.shares else ()
     worked_on = _timed("workers", WORKERS, window)
     phases = (*sent, *scheduler, *worked_on, *_timed("client", (RECEIVING,), window))
-    steps = tuple(step for result in worked for step in _steps(result))
     if best.shares is None:
-        return Phases(window.tasks, phases, "", steps)
-    return Phases(window.tasks, phases, best.backend, steps, best.shares.busy_samples)
-
-
-def _steps(result: BackendResult) -> list[Phase]:
-    """Return the steps of graph intake that a backend timed, in their order."""
-    functions = result.costs.functions if result.costs else ()
-    costs = {step_of(cost.function): cost.total for cost in functions}
-    return [
-        Phase("scheduler", step, costs[step][INTAKE_CPU] / result.window.tasks)
-        for step in STEPS
-        if INTAKE_CPU in costs.get(step, {})
-    ]
+        return Phases(window.tasks, phases, "")
+    return Phases(window.tasks, phases, best.backend, best.shares.busy_samples)
 
 
 def _timed(where: str, names: Sequence[str], window: Window) -> Iterator[Phase]:
@@ -83,12 +68,6 @@ def _scheduler(shares: SampledShares, window: Window) -> Iterator[Phase]:
 
 def bar_of(phases: Phases) -> list[tuple[str, float]]:
     return [(f"{phase.where}: {phase.name}", phase.cpu_seconds_per_task) for phase in phases.phases]
-
-
-def bar_of_steps(phases: Phases) -> list[tuple[str, float]]:
-    """Return labels and amounts for a bar of the steps that cost anything."""
-    costs = [(step.name, step.cpu_seconds_per_task) for step in phases.steps]
-    return [(name, cost) for name, cost in costs if cost]
 
 
 class CostsOfSubjects:

@@ -15,13 +15,12 @@ from pathlib import Path
 from pytest_schedprof.errors import FormatError, SchedprofError
 from pytest_schedprof.formats.callgrind import is_python, read_callgrind
 from pytest_schedprof.formats.chrometrace import mended, read_times
-from pytest_schedprof.formats.counted import IntakeFile, read_intake
 from pytest_schedprof.formats.speedscope import SpeedscopeFile, name_frames, read_speedscope
 from pytest_schedprof.formats.unfolding import unfolded
 from pytest_schedprof.judge.owners import is_waiting
 from pytest_schedprof.judge.tally import busy_stack
 from pytest_schedprof.model.backend import CALLGRIND, TRACE, KnownBackends, artifacts_of, kind_of
-from pytest_schedprof.model.metric import INSTRUCTIONS, INTAKE
+from pytest_schedprof.model.metric import INSTRUCTIONS
 from pytest_schedprof.model.profile import CodeLocation, Function, SampleProfile, Stack
 from pytest_schedprof.model.result import BackendResult, SampledShares
 from pytest_schedprof.store.places import inside, read_kept
@@ -161,16 +160,6 @@ def _active(profile: SampleProfile) -> Counter[Stack]:
     counts = Counter(index for thread in profile.threads for index in thread.samples)
     kept = {profile.stacks[index]: count for index, count in counts.items()}
     return Counter({stack: count for stack, count in kept.items() if not is_waiting(stack)})
-
-
-def read_steps(directory: Path, backend: BackendResult) -> list[IntakeFile]:
-    """Read all files of one backend with steps of graph intake; none if any cannot be read."""
-    if not (backend.costs and INTAKE & backend.costs.whole.keys()):
-        return []
-    try:
-        return [read_intake(read_kept(inside(directory, name))) for name in backend.artifacts]
-    except SchedprofError:
-        return []
 
 
 def _profiles(

@@ -19,9 +19,7 @@ from pytest_schedprof.judge.shares import Shares, counted_by_span, sampled_by_sp
 from pytest_schedprof.judge.verdicts import Baseline, Measurements, judge
 from pytest_schedprof.measuring.recorder import Recorder, SegmentRecord
 from pytest_schedprof.model.comparison import Comparison
-from pytest_schedprof.model.evidence import steps_named
 from pytest_schedprof.model.limit import Limit, LimitResult
-from pytest_schedprof.model.metric import HELD, INTAKE
 from pytest_schedprof.model.profile import (
     CodeLocation,
     CostProfile,
@@ -277,19 +275,18 @@ class _Recorded:
                 self.errors.append(error)
 
     def _functions_of(self, limits: Sequence[Limit]) -> dict[str, list[Function]]:
-        """Ask the scheduler which functions of its code, or types, the limits' patterns name."""
+        """Ask the scheduler which functions of its code the limits' patterns name."""
         in_c = {limit.pattern for limit in limits if limit.pattern.startswith("c:")}
         patterns = {limit.pattern for limit in limits if ":" in limit.pattern} - in_c
         functions = {pattern: [pattern] for pattern in in_c}
-        if self.backend.metrics <= INTAKE:
-            return functions | {pattern: steps_named(pattern) for pattern in patterns}
         if self._is_lost:  # then nothing is judged, whatever the patterns name
             return functions | {pattern: [pattern] for pattern in patterns}
         if not patterns:
             return functions
-        find = names.find_types if self.backend.metrics <= HELD else names.find_functions
         compiled = {pattern: compile_pattern(pattern).pattern for pattern in patterns}
-        answer: dict[str, list[Function]] = self.recorder.control.call(find, compiled, 1)
+        answer: dict[str, list[Function]] = self.recorder.control.call(
+            names.find_functions, compiled, 1
+        )
         return functions | answer
 
     def _result(

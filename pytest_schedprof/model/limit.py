@@ -70,8 +70,7 @@ class Limit:
         return f"{self._spelt(self.metric)}{subject} <= {self._bound}"
 
     def _spelt(self, name: str) -> str:
-        metric = METRICS[name]
-        return (self.pattern and metric.of_steps) or metric.spelling or name
+        return METRICS[name].spelling or name
 
     @property
     def _bound(self) -> str:

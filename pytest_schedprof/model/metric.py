@@ -109,9 +109,6 @@ class Metric:
     """Everything that its patterns can name, if that is known before the test."""
     example: str = "distributed.scheduler:*"
     """A pattern, for messages."""
-    of_steps: str = ""
-    """The metric of functions that it is for steps of graph intake; empty if it is of no steps.
-    Limits write that name: `cpu(intake:ordering)`."""
 
     is_exact: ClassVar = False
     """Whether a limit on it has no interval, because it is counted instead of timed or sampled."""
@@ -159,18 +156,6 @@ class Stall(Peak):
 
 class Decision(Count, Peak):
     """What tells of the scheduler's decisions in virtual time, where each run is the same."""
-
-
-class Held(Count, Peak):
-    """Per task that the scheduler held at once, and not per task of the window; the backend
-    divides. Functions are types of objects."""
-
-
-class Leaked(Held):
-    """Of what is held, the smallest of all rounds: what is kept once is no leak. It takes two."""
-
-    def combined(self, one: float, other: float) -> float:
-        return min(one, other)
 
 
 _FUNCTIONS = Of.WHOLE | Of.FUNCTIONS
@@ -225,11 +210,7 @@ METRICS: dict[str, Metric] = {
     "bytes_out": Traffic(BYTES, of=Of.WHOLE),
     "peak": Peak(BYTES, rank=5, of=_SUMS),
     "leaked": Peak(BYTES, rank=6, of=_SUMS),
-    "objects": Held(NUMBER, "per task held", rank=8, of=_FUNCTIONS),
-    "blocks": Held(NUMBER, "per task held", of=Of.WHOLE),
-    "objects_leaked": Leaked(NUMBER, "per task released", rank=9, of=_FUNCTIONS),
-    "blocks_leaked": Leaked(NUMBER, "per task released", of=Of.WHOLE),
-    "stall": Stall(TIME, "of CPU", rank=10, of=_FUNCTIONS),
+    "stall": Stall(TIME, "of CPU", rank=8, of=_FUNCTIONS),
     "stall_p50": _stall("p50"),
     "stall_p90": _stall("p90"),
     "stall_p99": _stall("p99", is_extra=False),
@@ -238,8 +219,6 @@ METRICS: dict[str, Metric] = {
     "gc_pauses": Stall(NUMBER, "pauses", of=Of.WHOLE, is_extra=True),
     "gc_pause": Stall(TIME, "of CPU", of=Of.WHOLE),
     "gc_share": Stall(PERCENT, of=Of.WHOLE),
-    "intake_cpu": Metric(TIME, "of CPU", rank=11, of=_FUNCTIONS, of_steps=CPU),
-    "intake_calls": Count(NUMBER, "calls", of=_FUNCTIONS, of_steps=CALLS, is_extra=True),
     "makespan": Decision(TIME, of=Of.WHOLE),
     "idle": Decision(TIME, "of idle threads", of=Of.WHOLE),
     "transferred": Decision(BYTES, of=Of.WHOLE),
@@ -264,9 +243,9 @@ METRICS: dict[str, Metric] = {
 """Every metric by its name, in the order in which tables show them."""
 
 
-TRAFFIC, DECISIONS, HELD, LEAST, STALLS = (
+TRAFFIC, DECISIONS, STALLS = (
     frozenset(name for name, metric in METRICS.items() if isinstance(metric, family))
-    for family in (Traffic, Decision, Held, Leaked, Stall)
+    for family in (Traffic, Decision, Stall)
 )
 
 RANKED = tuple(
@@ -278,11 +257,6 @@ GROWING = tuple(
     name for name, metric in METRICS.items() if metric.units is not PERCENT and name != GROWTH
 )
 """Metrics whose growth can be limited: amounts, not fractions."""
-
-STEP_METRICS = {metric.of_steps: name for name, metric in METRICS.items() if metric.of_steps}
-"""Metrics of steps of graph intake by the name that limits write."""
-
-INTAKE = frozenset(STEP_METRICS.values())
 
 SPELLINGS = {metric.spelling: name for name, metric in METRICS.items() if metric.spelling} | {
     "stall(max)": "stall"

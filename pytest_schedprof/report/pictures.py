@@ -1,4 +1,4 @@
-"""The pictures on the page of a test: flame graphs, decisions, the ledger of intake."""
+"""The pictures on the page of a test: flame graphs and decisions."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_schedprof.judge.others import Other
-from pytest_schedprof.judge.recordings import read_steps
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.comparison import Difference, Parting
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.report.decisions import Picture
 from pytest_schedprof.report.flames import Flame, Flames
-from pytest_schedprof.report.ledger import Ledger, ledger_of
 from pytest_schedprof.store.runs import decided_in
 
 
@@ -23,7 +21,6 @@ class Drawn(NamedTuple):
     no_flame: str
     """Why a backend with samples has no flame graph; else empty."""
     decisions: Picture | None
-    ledger: Ledger | None
 
 
 def drawn(
@@ -47,7 +44,6 @@ def drawn(
         Drawn(
             *drawing.of(f"flame-{number}", backend),
             _decisions(backend, directory, other, partings.get(backend.backend)),
-            ledger_of(backend, read_steps(directory, backend)),
         )
         for number, backend in enumerate(result.backends)
     ]

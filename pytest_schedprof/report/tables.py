@@ -12,7 +12,6 @@ from pytest_schedprof.model.backend import KnownBackends, rank_of
 from pytest_schedprof.model.limit import Estimate, Finding, Limit, LimitResult, Verdict
 from pytest_schedprof.model.metric import (
     CLIENT_BYTECODES,
-    HELD,
     INCLUSIVE,
     METRICS,
     PERCENT,
@@ -110,7 +109,7 @@ def _fact(finding: Finding, limit: Limit) -> str:
         subject = finding.subject or metric.spelling or limit.metric
         return f"{subject} is {value}{noun}{bounds} in {counted(estimate.samples, 'run')}"
     if metric.is_peak:
-        unit = noun if limit.metric in HELD or metric.units is TIME else ""
+        unit = noun if metric.units is TIME else ""
         return f"{metric.spelling or limit.metric} of {subject} is {value}{unit}{bounds}"
     unit = "per task" if estimate.samples else "a round"
     return f"{subject} takes {value}{noun}{bounds} {unit}{_over(estimate.samples)}"
@@ -209,7 +208,7 @@ def _row_of(name: str) -> Metric:
 
 
 def _head(name: str) -> str:
-    return "self" if name in INCLUSIVE else _row_of(name).of_steps or name
+    return "self" if name in INCLUSIVE else name
 
 
 def _of_task(name: str, amount: float, tasks: int) -> str:

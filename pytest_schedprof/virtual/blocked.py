@@ -17,8 +17,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from types import CodeType, FrameType
-from typing import Any
+from operator import attrgetter, itemgetter
+from types import CodeType
+from typing import Any, NamedTuple
 
 FUTEX = {"x86_64": "202", "aarch64": "98", "riscv64": "98", "ppc64le": "221", "s390x": "238"}
 """Number of the system call in which a thread waits for another one, by machine."""
@@ -39,10 +40,29 @@ WAITS += filter(None, [getattr(threading.Thread, "_wait_for_tstate_lock", None)]
 CODE_OF_WAITS = frozenset[CodeType](wait.__code__ for wait in WAITS)
 
 
-def announces_itself(frame: FrameType) -> bool:
-    """Whether a function itself announces the wait of the test's thread to the conductor."""
-    module = str(frame.f_globals.get("__name__"))
-    return frame.f_code in CODE_OF_WAITS or module.startswith("pytest_schedprof.")
+class Place(NamedTuple):
+    """Where a thread is."""
+
+    code: CodeType
+    instruction: int
+    globals: dict[str, Any]
+
+    def announces_itself(self) -> bool:
+        """Whether its function itself announces the wait of the test's thread to the conductor."""
+        module = str(self.globals.get("__name__"))
+        return self.code in CODE_OF_WAITS or module.startswith("pytest_schedprof.")
+
+
+def place_of(thread: int) -> Place:
+    """Return where a thread is.
+
+    No frame outlives the single call of `next`. If this thread held one while its function returns,
+    the function's variables would be released here: whether the client's bytecodes of a release are
+    counted, which only the test's own thread does, would be chance.
+    """
+    frames = iter(sys._current_frames, None)
+    of_frame = attrgetter("f_code", "f_lasti", "f_globals")
+    return Place(*next(map(of_frame, map(itemgetter(thread), frames))))
 
 
 class Sleep:
@@ -67,11 +87,11 @@ class Sleep:
 class Watch:
     """Finds out whether one thread stays in a lock."""
 
-    def __init__(self, announces: Callable[[FrameType], bool] = lambda frame: False) -> None:
+    def __init__(self, announces: Callable[[Place], bool] = lambda place: False) -> None:
         """Watch the calling thread.
 
         Args:
-            announces: whether a function itself announces that the thread waits.
+            announces: whether the function at a place announces itself that the thread waits.
         """
         self._announces = announces
         self._ident = threading.get_ident()
@@ -84,17 +104,21 @@ class Watch:
 
     def find(self) -> Callable[[], bool] | None:
         """If the thread is blocked, return a function that tells whether it still is."""
-        frame: FrameType | None = sys._current_frames().get(self._ident)
-        if self._thread is None or frame is None or self._announces(frame):
+        if self._thread is None:
             return None
-        place = frame.f_code, frame.f_lasti
+        try:
+            place = place_of(self._ident)
+        except KeyError:  # it has ended
+            return None
+        if self._announces(place):
+            return None
         if self._sleep is None or not self._sleep.lasts():
             number = _sleep_of(self._thread)
             self._sleep = Sleep(self._thread, number) if number else None
             return None
-        if not self._sleep.is_long(0.0 if place in self._places else PATIENCE_S):
+        if not self._sleep.is_long(0.0 if place[:2] in self._places else PATIENCE_S):
             return None
-        self._places.add(place)
+        self._places.add(place[:2])
         return self._sleep.lasts
 
 

@@ -16,9 +16,9 @@ from typing import Any
 from pytest_schedprof.errors import StuckError
 from pytest_schedprof.virtual.blocked import (
     Jobs,
+    Place,
     Waiter,
     Watch,
-    announces_itself,
     interrupt,
 )
 from pytest_schedprof.virtual.governed import GovernedLoop
@@ -90,7 +90,7 @@ class Conductor:
         """When the wait of the test times out."""
         self._wake_test: Callable[[], None] | None = None
         """Ends the wait of a test that waits outside of an event loop."""
-        self._watch = Watch(announces_itself)
+        self._watch = Watch(Place.announces_itself)
         """Finds the test's thread blocked in a lock that does not announce it."""
         self._is_blocked: Callable[[], bool] = _no
         self._jobs = Jobs()

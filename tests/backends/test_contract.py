@@ -25,7 +25,7 @@ from pytest_schedprof.model.profile import CostProfile, Profile, SampleProfile
 
 BACKENDS = ["counts", "cprofile", "cputime", "memray", "pyspy", "tachyon", "viztracer"]
 
-TELLING_NO_FUNCTION = ["intake", "objects", "stalls"]
+TELLING_NO_FUNCTION = ["stalls"]
 """Backends that tell nothing of functions that the scheduler is made to call."""
 
 WORK = """

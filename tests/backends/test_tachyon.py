@@ -212,7 +212,7 @@ def test_a_real_scheduler_is_refused_and_its_python_named(control: Control) -> N
 
 def test_every_builtin_keeps_the_contract() -> None:
     # In files of their own: not all of them work on any cluster.
-    elsewhere = {"decisions", "instructions", "intake", "objects", "stalls"}
+    elsewhere = {"decisions", "instructions", "stalls"}
     assert set(BUILTIN) - set(BACKENDS) == elsewhere
 
 

@@ -111,8 +111,6 @@ def used(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         if re.fullmatch(r"(dask|distributed|tornado)[\w.]*:[\w.]+", node.value):
             yield node.value
-        elif re.fullmatch(r"scheduler:\w+", node.value):  # as agent/intake.py writes them
-            yield f"distributed.scheduler:Scheduler.{node.value.partition(':')[2]}"
     elif isinstance(node, ast.Attribute) and re.match("_[^_]", node.attr):
         yield node.attr
     elif isinstance(node, ast.ImportFrom) and re.match("dask|distributed|torn", node.module or ""):

@@ -57,8 +57,8 @@ def test_samples(schedprof_scheduler: SchedulerUnderTest) -> None:
     run_many(schedprof_scheduler, 4)
 
 
-@pytest.mark.schedprof("growth(intake_cpu) <= 3", backend="intake", rounds=1, scale=[20, 100, 500])
-def test_intake(schedprof_scheduler: SchedulerUnderTest, schedprof_scale: int) -> None:
+@pytest.mark.schedprof("growth(calls) <= 1.1", backend="counts", rounds=1, scale=[20, 100, 500])
+def test_growth(schedprof_scheduler: SchedulerUnderTest, schedprof_scale: int) -> None:
     wait(schedprof_scheduler.client.map(inc, range(schedprof_scale), pure=False))
 
 

@@ -20,7 +20,7 @@ ALLOWED = {
     "measuring/profile.py": {"pyspy"},  # the default of a public function
     "measuring/options.py": {"pyspy", "counts"},  # the defaults of commands and options
     "judge/owners.py": {"viztracer"},  # functions of that package belong to the profiler
-    "model/metric.py": {"instructions", "intake", "objects"},  # metrics and a phase of that name
+    "model/metric.py": {"instructions"},  # a metric of that name
     "judge/accounts.py": {"counts"},  # whose files are read
     "formats/counted.py": {"counts", "decisions"},  # whose files are read
     "formats/chrometrace.py": {"viztracer"},  # whose format is read
@@ -29,7 +29,7 @@ ALLOWED = {
 }
 """Names in text that is no list of backends, by file, with the reason."""
 
-ENGLISH = {"counts", "decisions", "instructions", "intake", "objects", "stalls"}
+ENGLISH = {"counts", "decisions", "instructions", "stalls"}
 """Names that are words of English too: meant where they stand alone or are part of syntax."""
 
 TEXTS_OF_HELP = ("EXAMPLE", "MARKER_HELP")

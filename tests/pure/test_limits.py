@@ -290,7 +290,7 @@ def test_other_forms_are_written_as_they_are_read(text: str) -> None:
     assert bool(limit.evidence) == any(
         kind in text for kind in ("memory", "transfers(", "duration")
     )
-    assert len(merge_limits([[parse_limit(text)], [parse_limit("growth(objects) <= 1")]])) == 2
+    assert len(merge_limits([[parse_limit(text)], [parse_limit("growth(peak) <= 1")]])) == 2
 
 
 def test_keys_are_what_users_wrote_but_for_spaces() -> None:

@@ -17,7 +17,6 @@ from pytest_schedprof.model.metric import (
     DECISIONS,
     GROWING,
     GROWTH,
-    HELD,
     INCLUSIVE,
     METRICS,
     PERCENT,
@@ -41,7 +40,6 @@ TABLE = "model/metric.py"
 OTHER_WORDS = {
     ("measuring/assessment.py", "cpu"): "the scheduler itself counts it, whatever the backend",
     ("measuring/assessment.py", "transitions"): "the scheduler itself counts it, too",
-    ("judge/shares.py", "blocks"): "units of inference, stretches of a window",
     ("measuring/recorder.py", "cpu"): "a fact of the agent, about the process",
     ("measuring/recorder.py", "transitions"): "a fact of the agent, a counter of the scheduler",
     ("clusters/in_process.py", "transitions"): "a counter of schedulers in this process",
@@ -49,9 +47,6 @@ OTHER_WORDS = {
     ("judge/owners.py", "idle"): "an owner, of samples that waited",
     ("model/result.py", "idle"): "that owner",
     ("measuring/ancestor.py", "idle"): "an option of py-spy",
-    ("model/evidence.py", "transitions"): "a step of graph intake",
-    ("report/ledger.py", "cpu"): "how limits write the metrics of steps",
-    ("report/ledger.py", "calls"): "the same",
     ("report/tables.py", "self"): "the heading of a column",
 }
 """Literals that are spelled like a metric: where, and what they are instead."""
@@ -101,7 +96,7 @@ def test_ranks_are_distinct_and_in_order() -> None:
 def test_rows_agree_with_each_other(name: str) -> None:
     metric = METRICS[name]
     assert not (metric.is_exact and metric.is_sampled)
-    assert (metric.is_exact and metric.is_peak) == (name in DECISIONS | HELD)
+    assert (metric.is_exact and metric.is_peak) == (name in DECISIONS)
     assert metric.is_exact or name not in TRAFFIC
     assert Of.CLIENT not in metric.of or Of.OWNERS in metric.of
     assert (metric.units is PERCENT) <= (metric.is_sampled or metric.is_peak)

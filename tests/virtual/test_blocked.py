@@ -16,7 +16,7 @@ from support import Project
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.errors import StuckError
-from pytest_schedprof.virtual.blocked import SIGNAL
+from pytest_schedprof.virtual.blocked import SIGNAL, Place, Watch
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of locks")
 
@@ -67,6 +67,39 @@ def test_other_clients_go_on_meanwhile(client: Client) -> None:
             return done.get()
 
     assert asyncio.run(block()) == "finished"
+
+
+def test_a_look_at_a_thread_keeps_nothing_of_what_it_releases() -> None:
+    """What a client does when a future of the test is released is counted in the test's thread."""
+    is_watched, released = threading.Event(), threading.Event()
+    may_return: list[bool] = []
+    released_by: list[int] = []
+    watches: list[Watch] = []
+
+    class Thing:
+        def __del__(self) -> None:
+            released_by.append(threading.get_ident())
+
+    def hold(thing: Thing) -> None:
+        is_watched.set()
+        while not may_return:  # without a call, so that this is the innermost frame
+            pass
+
+    def run() -> None:
+        watches.append(Watch(let_it_return))
+        hold(Thing())
+        released.set()
+
+    def let_it_return(place: Place) -> bool:
+        may_return.append(True)
+        return released.wait(30)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert is_watched.wait(30)
+    assert watches[0].find() is None
+    assert released_by == [thread.ident]
+    thread.join()
 
 
 @pytest.mark.slow
