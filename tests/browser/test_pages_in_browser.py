@@ -112,7 +112,11 @@ def test_search_finds_what_holds_the_time(runs: Runs, reader: Reader) -> None:
     words = page.locator(".found").inner_text()
     match = re.fullmatch(r"1 function, (\d+\.\d)% of all samples", words)
     assert match is not None
-    assert float(match[1]) > 50
+    results = [test.result for test in read_run(runs.after).tests if test.result]
+    (result,) = [result for result in results if "plain" in result.test_id]
+    (shares,) = [backend.shares for backend in result.backends if backend.shares]
+    (share,) = [of.share for of in shares.functions if "burn_scheduler_cpu" in of.function]
+    assert float(match[1]) == pytest.approx(100 * share.value, abs=0.06)
     assert page.locator(".flame canvas.main").screenshot() != before
     page.keyboard.press("Enter")
     assert "burn_scheduler_cpu" in words_of_box(page)
