@@ -202,7 +202,7 @@ def test_any_bytes_give_a_trace_or_a_format_error(content: bytes) -> None:
     _check_outcome(content)
 
 
-@settings(max_examples=500)
+@settings(max_examples=150)
 @given(st.data())
 def test_a_damaged_file_gives_a_trace_or_a_format_error(data: st.DataObject) -> None:
     events = [call("é (/src/a.py:1)", 1, 2), call("builtins.len", 0, 3)]
@@ -256,7 +256,6 @@ def test_a_valid_trace_is_left_as_it_is() -> None:
     assert mended(content) is content
 
 
-@settings(max_examples=200)
 @example("\\\\")
 @given(st.text(max_size=30).filter(str.isprintable))
 def test_any_printable_name_gives_a_trace_that_is_json(name: str) -> None:

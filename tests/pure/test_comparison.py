@@ -427,22 +427,20 @@ def test_samples_of_a_renamed_function_or_of_an_extracted_helper_have_moved() ->
 
 
 def test_identical_code_is_rarely_called_a_regression() -> None:
-    """At most one test in a hundred fails, over all figures; a benchmark checks real runs."""
-    comparisons = [
-        compared(sampled(BUSY, seed=2 * number), sampled(BUSY, seed=2 * number + 1))
-        for number in range(100)
-    ]
-    assert sum(comparison.verdict is Verdict.FAIL for comparison in comparisons) <= 1
+    """No test of forty fails, over all figures; a benchmark checks real runs."""
+    for number in range(40):
+        sides = (sampled(BUSY, seed=2 * number + side) for side in (0, 1))
+        assert compared(*sides).verdict is not Verdict.FAIL, number
 
 
 def test_six_points_more_of_a_fifth_are_seen() -> None:
     """Check simulated rounds; `benchmarks/regressions.py power` checks real ones."""
     seen = 0
-    for trial in range(40):
+    for trial in range(20):
         before = sampled(BUSY, cpu=slower(1) * 2, samples=330, seed=2 * trial)
         after = sampled(risen(0.081), cpu=slower(1.081) * 2, samples=330, seed=2 * trial + 1)
         seen += outcomes(compared(before, after)).get(f"share {UPDATE}") is Outcome.REGRESSED
-    assert seen >= 38
+    assert seen >= 19
 
 
 def test_what_seems_to_scatter_less_than_is_usual_does_so_by_chance() -> None:
@@ -516,7 +514,7 @@ def test_samples_are_blamed_just_where_more_of_them_would_decide(
     st.lists(st.floats(0.7, 1.6), min_size=3, max_size=5),
     st.floats(0.8, 1.6),
 )
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=15)
 def test_bounds_decide(before: list[float], after: list[float], gain: float) -> None:
     sides = (
         sampled(risen(1.0), cpu=[value * 1e-4 for value in before], samples=400),

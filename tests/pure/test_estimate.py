@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pytest_schedprof.judge.estimate import bound_at, degrees_of_freedom, estimate
 from pytest_schedprof.model.limit import Estimate
 
-PROPERTY = settings(max_examples=150)
+PROPERTY = settings(max_examples=60)
 
 
 def binomial(random: Random, trials: int, chance: float) -> int:
@@ -147,11 +147,9 @@ def coverage(
 @pytest.mark.parametrize(
     ("rounds", "units", "size", "share"),
     [
-        (False, 20, 50, 0.2),
         (False, 20, 50, 0.02),
         (False, 3, 20, 0.5),
         (True, 3, 200, 0.2),
-        (True, 20, 100, 0.6),
     ],
 )
 def test_each_bound_of_independent_samples_holds_as_often_as_it_says(
@@ -164,7 +162,7 @@ def test_each_bound_of_independent_samples_holds_as_often_as_it_says(
     assert min(coverage(simulate, [size] * units, share, rounds=rounds)) >= 0.95 - 0.024
 
 
-@pytest.mark.parametrize("totals", [[300] * 3, [300] * 8, [1000, 100, 100]], ids=str)
+@pytest.mark.parametrize("totals", [[300] * 3, [1000, 100, 100]], ids=str)
 def test_each_bound_of_over_dispersed_rounds_holds_as_often_as_it_says(totals: list[int]) -> None:
     def simulate(random: Random) -> list[int]:
         return [binomial(random, total, random.gauss(0.3, 0.07)) for total in totals]

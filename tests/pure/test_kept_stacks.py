@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from drawn import ORDER, SAMPLES_FILE, STACKS, drawn, kept, speedscope
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured import measured
 
@@ -94,11 +94,14 @@ def test_a_test_without_its_samples_has_no_stacks(tmp_path: Path) -> None:
 FUNCTIONS = st.sampled_from(["a:f", "b:g", "c:<lambda>", "d:é"])
 STACKS_OF_TESTS = st.dictionaries(
     st.builds(Key, st.text(), st.sampled_from(["pyspy", "cputime"]), st.just("")),
-    st.dictionaries(st.lists(FUNCTIONS, min_size=1).map(tuple), st.integers(1)),
+    st.dictionaries(
+        st.lists(FUNCTIONS, min_size=1, max_size=3).map(tuple), st.integers(1), max_size=4
+    ),
+    max_size=4,
 )
 
 
-@pytest.mark.slow
+@settings(max_examples=20)
 @given(STACKS_OF_TESTS)
 def test_stacks_are_read_as_written(
     tmp_path_factory: pytest.TempPathFactory, stacks: dict[Key, dict[tuple[str, ...], int]]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_schedprof.store.run_directory import safe_name
 
-PROPERTY = settings(max_examples=300)
+PROPERTY = settings(max_examples=100)
 
 HOSTILE = (
     "",

@@ -6,7 +6,7 @@ import importlib.util
 
 import dask.config
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_schedprof.clusters.contract import ClusterRequest
@@ -67,6 +67,7 @@ NAMES = st.from_regex(r"[a-z][a-z-]{0,8}(\.[a-z][a-z-]{0,8}){1,3}", fullmatch=Tr
 VALUES = st.from_regex(r"[a-z0-9.]{1,6}|\[1, 2\]|uniform\(1ms, 2ms\)", fullmatch=True)
 
 
+@settings(max_examples=25)
 @given(st.lists(st.tuples(NAMES, VALUES), min_size=1, max_size=5), st.sampled_from([",", ", "]))
 def test_every_key_of_a_list_is_one_of_dask(pairs: list[tuple[str, str]], comma: str) -> None:
     spec = "config:" + comma.join(f"{name}={value}" for name, value in pairs)

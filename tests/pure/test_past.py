@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured import ENVIRONMENT, SCHEDULER, TEST, counted, measured, sampled
 
@@ -166,6 +166,7 @@ def of_counts(values: Sequence[float], result: Result | None = None) -> list[Res
     ]
 
 
+@settings(max_examples=15)
 @given(st.lists(st.sampled_from([0.95, 1.0, 1.0, 1.02, 1.1]), min_size=25, max_size=25))
 def test_an_exact_count_stays_exact_however_often_its_code_was_changed(
     factors: list[float],

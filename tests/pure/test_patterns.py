@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_schedprof.model.profile import compile_pattern, has_wildcard
 
-PROPERTY = settings(max_examples=300)
+PROPERTY = settings(max_examples=100)
 
 TRANSITION = "distributed.scheduler:SchedulerState._transition"
 

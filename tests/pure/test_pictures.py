@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_schedprof.backends.sampling import WRITERS, check_formats, pictures
@@ -70,6 +70,7 @@ def test_timeline_shows_equal_frames_that_follow_each_other_as_one() -> None:
     ]
 
 
+@settings(max_examples=25)
 @given(files())
 def test_callee_in_a_timeline_never_outlasts_its_caller(file: SpeedscopeFile) -> None:
     opened: dict[int, list[int]] = {}
@@ -110,6 +111,7 @@ def test_function_named_like_markup_stays_text() -> None:
     assert f"{name} (x.py): 1 samples, 100.0%" in boxes_of(file)
 
 
+@settings(max_examples=25)
 @given(files())
 def test_flame_graph_is_xml_and_fits_its_page(file: SpeedscopeFile) -> None:
     root = ElementTree.fromstring(write_flamegraph(file))

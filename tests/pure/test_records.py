@@ -45,7 +45,7 @@ from pytest_schedprof.store.runs import (
     unreported,
 )
 
-PROPERTY = settings(max_examples=60)
+PROPERTY = settings(max_examples=25)
 
 
 def result(test_id: str = "test_a.py::test_b", *verdicts: Verdict) -> Result:

@@ -60,7 +60,16 @@ def test_what_got_worse_comes_first() -> None:
 
 @pytest.mark.parametrize("functions", [1, 40])
 def test_a_comment_has_room_for_it_and_says_what_it_has_not(functions: int) -> None:
-    results = [regressed(f"test_{number:04d}" + "x" * 80, 2, functions) for number in range(300)]
+    alike = regressed("test_x", 2, functions)
+    names = [f"test_{number:04d}" + "x" * 80 for number in range(300)]
+    results = [
+        replace(
+            alike,
+            test_id=name,
+            comparisons=tuple(replace(one, test_id=name) for one in alike.comparisons),
+        )
+        for name in names
+    ]
     text = run_markdown(results, ".schedprof/run")
     assert len(text.encode()) <= MOST_BYTES
     shown = text.partition("<details>")[0].count("| regressed | bytecodes |")

@@ -168,7 +168,7 @@ def test_any_bytes_give_a_file_or_a_format_error(content: bytes) -> None:
     _check_outcome(content)
 
 
-@settings(max_examples=500)
+@settings(max_examples=150)
 @given(st.data())
 def test_a_damaged_file_gives_a_file_or_a_format_error(data: st.DataObject) -> None:
     content = bytearray(json.dumps(document(("a", [[0, 1], []]), ("é", [[2]]))).encode())
