@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_schedprof.judge.change_points import course, without_outliers
+from pytest_schedprof.judge.change_points import course
 from pytest_schedprof.model.run import Course, Step
 
 PROPERTY = settings(max_examples=25)
@@ -158,11 +158,3 @@ def test_noise_that_lasts_is_not_taken_for_independent() -> None:
 
     alarms = sum(len(course(wandering(seed), relative=0.05).steps) for seed in range(20))
     assert alarms <= 4
-
-
-def test_outliers_are_cut_down_and_steps_are_not() -> None:
-    level = [1.0] * 10 + [2.0] * 10
-    assert without_outliers(level, 0.0) == level
-    spiked = [*level[:5], 9.0, *level[6:]]
-    assert without_outliers(spiked, 0.0) == level
-    assert without_outliers(spiked, 0.1)[5] == pytest.approx(1.3)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_schedprof.errors import FormatError
@@ -188,34 +188,6 @@ def test_times_of_stacks_are_those_of_the_tree_of_calls(root: Node, since: int) 
     walk(root, ())
     times = read_times(json.dumps(document(*root.events(since))).encode(), namer)
     assert {stack: round(time) for stack, time in times.items()} == own
-
-
-def _check_outcome(content: bytes) -> None:
-    try:
-        read_trace(content, namer)
-    except FormatError:
-        pass
-
-
-@given(st.binary())
-def test_any_bytes_give_a_trace_or_a_format_error(content: bytes) -> None:
-    _check_outcome(content)
-
-
-@settings(max_examples=150)
-@given(st.data())
-def test_a_damaged_file_gives_a_trace_or_a_format_error(data: st.DataObject) -> None:
-    events = [call("é (/src/a.py:1)", 1, 2), call("builtins.len", 0, 3)]
-    content = bytearray(json.dumps(document(*events), ensure_ascii=False).encode())
-    for _ in range(data.draw(st.integers(1, 3))):
-        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    _check_outcome(bytes(content))
-
-
-@given(st.lists(st.text(), max_size=5))
-def test_any_name_is_read(names: list[str]) -> None:
-    events = [call(name, n, n + 0.5) for n, name in enumerate(names)]
-    assert sum(own for own, _ in microseconds(read(*events)).values()) <= len(names)
 
 
 RAW = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from statistics import median
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from measured import ENVIRONMENT, SCHEDULER, counted, counted_in, measured, samp
 
 from pytest_schedprof.judge.compare import compare, compare_in_turns
 from pytest_schedprof.judge.contrast import ALPHA
-from pytest_schedprof.judge.estimate import MANY
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Setting
 from pytest_schedprof.model.limit import Verdict
@@ -27,7 +25,6 @@ from pytest_schedprof.model.result import (
     Segment,
     Window,
 )
-from pytest_schedprof.report.comparisons import comparison_lines
 
 TRANSITION = f"{SCHEDULER}._transition"
 TRANSITIONS = f"{SCHEDULER}._transitions"
@@ -443,19 +440,6 @@ def test_six_points_more_of_a_fifth_are_seen() -> None:
     assert seen >= 19
 
 
-def test_what_seems_to_scatter_less_than_is_usual_does_so_by_chance() -> None:
-    side = sampled(BUSY, samples=200, seed=3)
-    figures = Measurement(measured(side), side)
-    shares = [figures.share(name, share.value) for name, share in figures.shares.items()]
-    ratios = [figures.shares[name].dispersion for name in figures.shares]
-    usual = median(ratios)
-    assert usual < max(ratios)
-    for figure, ratio in zip(shares, ratios, strict=True):
-        expected = max(ratio, usual) * (figure.value * (1 - figure.value) / 1000) ** 0.5
-        assert figure.error == pytest.approx(expected, abs=1e-5)
-        assert figure.freedom == (MANY if ratio <= usual else 4)
-
-
 def test_the_whole_is_the_figure_of_the_record() -> None:
     """Its lines of others may have functions that work on tasks, and some that carry messages."""
     side = counted_in([COSTS] * 3, is_everything=True)
@@ -556,15 +540,6 @@ def test_a_hint_can_be_followed_from_where_the_user_is(
     assert change.outcome is Outcome.UNDECIDED
     assert change.low < 0
     assert hint in change.note
-
-
-def test_what_is_true_of_several_figures_is_said_once_below_them() -> None:
-    noisy = sampled(BUSY, samples=100)
-    (heading, *lines) = comparison_lines("main", [compared(noisy, noisy)], verbosity=1)
-    notes = [line.text.strip() for line in lines if line.text.startswith("      ")]
-    assert "undecided" in heading.text
-    (note,) = (text for text in notes if text.startswith("500 samples do not rule out a rise"))
-    assert note.endswith("of 2 pp: run more rounds, or give the scheduler more work")
 
 
 def test_another_mode_scale_or_amount_of_work_is_never_compared() -> None:

@@ -83,21 +83,6 @@ def test_a_limit_has_a_metric_a_pattern_and_a_bound_as_a_fraction(text: str, bou
     assert parse_limit(str(limit)) == limit
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        "distributed.scheduler:*",
-        "*:*._transition",
-        "distributed.stealing:WorkStealing.move_task_?",
-        "distributed.core:retry.<locals>.<lambda>",
-        "my-script:main",
-        "módulo:función",
-    ],
-)
-def test_wildcards_locals_dashes_and_letters_of_any_script_are_patterns(pattern: str) -> None:
-    assert parse_limit(f"self({pattern}) <= 5%").pattern == pattern
-
-
 @pytest.mark.parametrize("owner", CLIENT_OWNERS)
 def test_of_the_client_there_is_cpu_alone(owner: str) -> None:
     limit = parse_limit(f"cpu(@{owner}) <= 60us")
@@ -119,42 +104,22 @@ def test_rendering_and_parsing_again_gives_the_same_limit(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "text"),
-    [(0.3, "30%"), (0.07, "7%"), (0.125, "12.5%"), (0.0, "0%"), (1.0, "100%"), (0.001, "0.1%")],
-)
-def test_a_share_is_written_as_a_user_writes_it(share: float, text: str) -> None:
-    assert str(Limit("share", "a:b", share)) == f"share(a:b) <= {text}"
-
-
-@pytest.mark.parametrize(
     ("text", "column", "expected", "rest"),
     [
         ("", 1, "a metric: share, self", "the end"),
-        ("   ", 4, "a metric", "the end"),
         ("shar(a:b) <= 3%", 1, "(did you mean 'share'?)", "'shar(a:b) <= 3%'"),
-        (" Share(a:b) <= 3%", 2, "a metric", "'Share(a:b) <= 3%'"),
-        ("share a:b <= 3%", 7, "'(' and a function", "'a:b <= 3%'"),
         ("share", 6, "share(distributed.scheduler:*) <= 30%", "the end"),
         ("share() <= 3%", 7, "module:qualname", "') <= 3%'"),
-        ("share( _transition) <= 3%", 8, "module:qualname", "'_transition) <= 3%'"),
-        ("share(a b:c) <= 3%", 7, "module:qualname", "'a b:c) <= 3%'"),
         ("share(a:b()) <= 3%", 7, "module:qualname", "'a:b()) <= 3%'"),
         ("share(@transition) <= 3%", 7, "(did you mean 'transitions'?)", "'@transition) <= 3%'"),
-        ("share(@) <= 3%", 7, "an owner", "'@) <= 3%'"),
         ("self(@comm) <= 3%", 6, "write share(@comm)", "'@comm) <= 3%'"),
         ("share(a:b", 10, "')'", "the end"),
         ("share(a:b) < 3%", 12, "'<=' (a limit is an upper bound)", "'< 3%'"),
-        ("share(a:b) >= 3%", 12, "'<='", "'>= 3%'"),
-        ("share(a:b)(c) <= 3%", 11, "'<='", "'(c) <= 3%'"),
-        ("share(a:b) <= ", 15, "a bound in percent", "the end"),
         ("share(a:b) <= 3", 16, "a bound in percent", "the end"),
-        ("share(a:b) <= 3us", 16, "a bound in percent", "'us'"),
         ("share(a:b) <= -3%", 15, "a bound in percent", "'-3%'"),
-        ("share(a:b) <= .5%", 15, "a bound in percent", "'.5%'"),
         ("share(a:b) <= 1e1%", 16, "a bound in percent", "'e1%'"),
         ("share(a:b) <= 100.1%", 15, "at most 100%", "'100.1%'"),
         ("share(a:b) <= 3% x", 18, "the end of the limit", "'x'"),
-        ("share(a:b) <= 3%%", 17, "the end of the limit", "'%'"),
         ("growth <= 1", 8, "'('", "'<= 1'"),
         ("growth(share) <= 1", 8, "a metric that can grow: cpu", "'share) <= 1'"),
         ("growth(byte) <= 1", 8, "(did you mean 'bytes_", "'byte) <= 1'"),
@@ -166,10 +131,8 @@ def test_a_share_is_written_as_a_user_writes_it(share: float, text: str) -> None
         ("share(@comm) <= baseline + 2%", 29, "points, as in baseline + 2pp", "'%'"),
         ("share(@comm) <= 2pp", 18, "in percent, as in 30%, or the baseline", "'pp'"),
         ("cpu <= baseline * 0", 20, "a factor above 0", "the end"),
-        ("cpu <= baseline * x", 19, "a factor above 0", "'x'"),
         ("cpu <= baseline - 2us", 17, "the end of the limit", "'- 2us'"),
         ("cpu <= baseline + 2", 20, "a number with its unit", "the end"),
-        ("cpu <= base", 8, "a number with its unit", "'base'"),
         ("memory <= 4GiB", 8, "'(' and a measure, as in memory(process) <= 6.1B", "'<= 4GiB'"),
         (
             "memory(mangd) <= 4GiB",
@@ -193,8 +156,6 @@ def test_a_share_is_written_as_a_user_writes_it(share: float, text: str) -> None
         ("phase(sendg) <= 1ms", 7, "(did you mean 'sending'?)", "'sendg) <= 1ms'"),
         ("phase <= 1ms", 7, "'(' and a phase, as in phase(construction) <= 6.1s", "'<= 1ms'"),
         ("duration(@comm) <= 1ms", 10, "the prefix of a task's key", "'@comm) <= 1ms'"),
-        ("duration(a:b) <= 1ms", 10, "the prefix of a task's key", "'a:b) <= 1ms'"),
-        ("duration() <= 1ms", 10, "the prefix of a task's key", "') <= 1ms'"),
         ("figure(longest) <= 1", 8, "kind:figure, as in queue:longest", "'longest) <= 1'"),
         ("figure <= 1", 8, "'(' and a figure, as in figure(queue:longest) <= 6.1", "'<= 1'"),
         (
@@ -295,6 +256,7 @@ def test_merging_keeps_each_key_once_with_the_bound_said_last(layers: list[list[
 @pytest.mark.parametrize(
     "text",
     [
+        *(f"share(a:b) <= {share}" for share in ("30%", "7%", "12.5%", "0%", "100%", "0.1%")),
         "growth(bytecodes) <= 1.05",
         "growth(calls, a:b*) <= 1.2",
         "growth(cpu) <= 1.1",

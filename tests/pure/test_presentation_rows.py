@@ -15,7 +15,6 @@ from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.backend import BackendFacts
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
 from pytest_schedprof.model.limit import Estimate, Finding, LimitResult, Verdict
-from pytest_schedprof.model.result import FunctionCost, MeasuredCosts
 from pytest_schedprof.report.changes import (
     change_cells,
     gravest,
@@ -24,7 +23,6 @@ from pytest_schedprof.report.changes import (
     unmatched_tests,
 )
 from pytest_schedprof.report.tables import (
-    cost_table,
     describe,
     functions_of_run,
     grounds_of,
@@ -33,7 +31,6 @@ from pytest_schedprof.report.tables import (
     sampling,
     skipped_words,
     strip_of,
-    whole_costs,
 )
 from pytest_schedprof.report.words import bounds_of, change_of, interval_of, micros, name_of
 from pytest_schedprof.report.words import counted as count_of
@@ -112,14 +109,6 @@ def test_samples_of_the_most_recommended_backend_are_shown() -> None:
     assert sampling(result, {"one": facts("one", 2), "two": facts("two", 1)}) is second
     assert sampling(result, {}) is first
     assert sampling(measured(counted({TRANSITION: 1.0})), {}) is None
-
-
-def test_without_tasks_only_peaks_are_shown() -> None:
-    function = FunctionCost(TRANSITION, "transitions", {"calls": 20.0, "peak": 3e6})
-    costs = MeasuredCosts((function,), {"peak": 4e6, "messages_in": 9.0})
-    table = cost_table(costs, 0, 5, "/task")
-    assert (table.heads, table.rows[0][0]) == (("peak", "owner", "function"), "3 MB")
-    assert [text for _, text in whole_costs(costs, 0)] == ["4 MB"]
 
 
 def change(outcome: Outcome, metric: str = "calls", note: str = "") -> Change:

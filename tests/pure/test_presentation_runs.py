@@ -34,9 +34,6 @@ from pytest_schedprof.report.trends import (
     changed_series,
     ends_of,
     history_words,
-    levels_of,
-    line_of,
-    marks_of,
     notes_of_series,
     series_by_test,
     series_name,
@@ -155,18 +152,6 @@ def test_a_setting_leaves_out_what_is_unknown() -> None:
 )
 def test_a_change_has_a_note_with_its_commits_and_versions(changed: Series, note: str) -> None:
     assert list(notes_of_series(changed)) == [note]
-
-
-def test_a_picture_of_a_series_has_its_levels_and_marks() -> None:
-    assert line_of(STEPPED) == [(0, 0), (1 / 3, 0), (2 / 3, 1), (1, 1)]
-    assert list(levels_of(STEPPED)) == [((0, 0), (1 / 3, 0)), ((2 / 3, 1), (1, 1))]
-    assert list(marks_of(STEPPED)) == [((2 / 3, 1), "run run-2")]
-    assert list(levels_of(RISING)) == [((0, 0), (1, 1))]
-    assert line_of(series(5, 5)) == [(0, 0.5), (1, 0.5)]
-    assert line_of(series(5)) == [(0, 0.5)]
-    steps = (Step(1, 10.0, 20.0, 0.01), Step(3, 20.0, 10.0, 0.01))
-    levels = levels_of(series(10, 20, 20, 10, steps=steps))
-    assert [level[0][1] for level in levels] == [0, 0, 1]
 
 
 def test_rows_are_of_the_whole_and_of_what_changed() -> None:

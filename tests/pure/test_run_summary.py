@@ -13,11 +13,10 @@ from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.limit import Estimate, Finding, LimitResult, Verdict
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.report.markup import Line, code, plain
+from pytest_schedprof.report.markup import code, plain
 from pytest_schedprof.report.summary import MOST_BYTES, run_markdown
 
 TRANSITION = f"{SCHEDULER}._transition"
-NASTY = "test_a.py::test_b[<script>|`x`\\| *y* @someone]"
 
 
 def limit(verdict: Verdict, text: str = "calls(*:*) <= 1") -> LimitResult:
@@ -77,19 +76,6 @@ def test_a_comment_has_room_for_it_and_says_what_it_has_not(functions: int) -> N
     assert " rows left out for lack of space: " in text
     assert shown >= 100
     assert text.count("<details>") == text.count("</details>")
-
-
-def test_a_name_is_text_wherever_it_stands() -> None:
-    results = [regressed(NASTY), limited(NASTY, Verdict.FAIL)]
-    roll = [Line(f"  new: {NASTY}")]
-    text = run_markdown([*results, replace(results[0], troubles=(NASTY,))], ".schedprof/run", roll)
-    assert "\n- new: test\\_a.py::" in text
-    assert "<script>" not in text
-    assert "*y*" not in text
-    assert " @someone" not in text
-    assert "test&#95;a&#46;py&#58;&#58;test&#95;b&#91;&#60;script&#62;&#124;&#96;x&#96;" in text
-    rows = [line for line in text.splitlines() if line.startswith("| ")]
-    assert {row.count("|") for row in rows if "bytecodes" in row} == {9}
 
 
 @given(st.text())

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_schedprof.errors import FormatError
@@ -153,28 +153,6 @@ def dumped(content: object) -> bytes:
 def test_what_is_no_file_of_samples_is_refused(content: bytes, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         read_speedscope(content)
-
-
-def _check_outcome(content: bytes) -> None:
-    try:
-        file = read_speedscope(content)
-    except FormatError:
-        return
-    profile_of(file)
-
-
-@given(st.binary())
-def test_any_bytes_give_a_file_or_a_format_error(content: bytes) -> None:
-    _check_outcome(content)
-
-
-@settings(max_examples=150)
-@given(st.data())
-def test_a_damaged_file_gives_a_file_or_a_format_error(data: st.DataObject) -> None:
-    content = bytearray(json.dumps(document(("a", [[0, 1], []]), ("é", [[2]]))).encode())
-    for _ in range(data.draw(st.integers(1, 3))):
-        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    _check_outcome(bytes(content))
 
 
 THREADS = st.lists(

@@ -224,15 +224,6 @@ def test_what_surrounds_all_others_counts_by_its_own_time_alone(owner: str) -> N
     assert shown(texts(hot)) == ["first", "busy_itself", "second"]
 
 
-def test_columns_line_up_for_shares_of_any_size() -> None:
-    sure = Estimate(value=1.0, low=0.9996, high=1.0, samples=9000, dispersion=1.0)
-    everything = FunctionShare("distributed.scheduler:all", "memory-manager", sure, sure)
-    hot, cold = function("hot", "comm", 0.5), function("cold", "gc", 0.01)
-    head, *rows = texts(result(everything, hot, cold))[2:6]
-    assert {row.index("distributed.") for row in rows} == {head.index("function")}
-    assert [len(row.split()) for row in rows] == [7, 7, 7]
-
-
 def test_a_test_without_any_profile_has_its_title() -> None:
     end = "artifacts of 1 profiled test: .schedprof/run-1"
     assert texts(replace(result(), backends=())) == [f"{TEST_ID}  passed", end]

@@ -1,4 +1,4 @@
-"""Tests of tallies: which samples are counted, and how blocks divide a window."""
+"""Tests of shares: which samples are counted, how blocks divide a window, and waiting threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.judge.shares import shares_of
+from pytest_schedprof.judge.shares import BusyTime, shares_of, wall_of
 from pytest_schedprof.judge.tally import (
     MAX_BLOCKS,
     MIN_BLOCK_SAMPLES,
@@ -20,6 +20,7 @@ from pytest_schedprof.judge.tally import (
     tally_blocks,
     total,
 )
+from pytest_schedprof.model.limit import Estimate
 from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
 
 ROOT = "asyncio.events:Handle._run"
@@ -182,20 +183,6 @@ def test_rounds_that_brought_no_sample_are_no_evidence_of_how_rounds_scatter() -
     assert padded.high - padded.low >= alone.high - alone.low
 
 
-def test_functions_and_owners_are_listed_with_the_hottest_first() -> None:
-    shares = shares_of([[profile([BUSY[1]] * 10 + [BUSY[3]] * 25 + [BUSY[0]] * 5)]], drift=0.0)
-    functions = shares.functions()
-    # Equal shares are ordered by self share, then alphabetically.
-    names = [row.function for row in functions]
-    assert names == [ROOT, SEND, TRANSITION, TRANSITIONS, INTAKE]
-    assert functions[1].owner == "comm"
-    assert functions[1].share.value == pytest.approx(25 / 40)
-    assert functions[1].self_share.value == pytest.approx(25 / 40)
-    assert functions[0].share.value == 1
-    assert functions[0].self_share.value == pytest.approx(5 / 40)
-    assert [owner.owner for owner in shares.owners()] == ["comm", "graph-intake", "event-loop"]
-
-
 @given(THREADS)
 def test_the_shares_of_all_owners_add_up_to_one(threads: list[list[Stack]]) -> None:
     shares = shares_of([[profile(*threads)]], drift=0.0)
@@ -217,3 +204,53 @@ def test_in_a_shared_process_limits_on_undivided_functions_are_not_judged() -> N
     assert not shared.doubt("share", TRANSITION)
     assert shared.sampled().is_shared
     assert not shares_of([[alone]], drift=0.0).doubt("share", "@comm")
+
+
+TIMES = st.floats(0, 1e6, allow_subnormal=False)
+
+
+def exactly(share: float) -> Estimate:
+    return Estimate(share, share, share, 1000, 1.0)
+
+
+@given(cpu=TIMES, waited=TIMES, other_cpu=TIMES, other_waited=TIMES)
+def test_the_cpu_time_is_within_the_bounds_wherever_threads_waited(
+    cpu: float, waited: float, other_cpu: float, other_waited: float
+) -> None:
+    wall = cpu + waited + other_cpu + other_waited
+    busy = BusyTime(cpu + other_cpu, wall)
+    low, high = busy.bounds(exactly((cpu + waited) / wall if wall else 0.0))
+    slack = 1e-9 * (wall + 1)
+    assert low - slack <= cpu <= high + slack
+
+
+@given(cpu=TIMES, missed=TIMES, share=st.floats(0, 1))
+def test_samples_that_were_missed_widen_no_bounds(cpu: float, missed: float, share: float) -> None:
+    of_samples = replace(exactly(share), low=share / 2)
+    assert BusyTime(cpu + missed, cpu).bounds(of_samples) == (
+        share / 2 * (cpu + missed),
+        share * (cpu + missed),
+    )
+    assert BusyTime(cpu, 0.0).bounds(of_samples) == (share / 2 * cpu, share * cpu)
+
+
+def test_half_of_the_time_without_a_processor_may_have_been_in_any_function() -> None:
+    busy = BusyTime(700.0, wall_of(280, 0.005, 1000))
+    assert (busy.wall, busy.waited, busy.waited_part) == pytest.approx((1400, 700, 0.5))
+    assert busy.bounds(exactly(0.35)) == pytest.approx((0, 490))
+    assert busy.bounds(exactly(0.6)) == pytest.approx((140, 700))
+
+
+def test_where_no_thread_waited_a_cost_is_as_it_was() -> None:
+    cost = Estimate(100.0, 98.0, 102.0, 1000, 0.0)
+    share = replace(exactly(0.5), low=0.1, high=0.9)
+    assert BusyTime(200.0, 0.0).widened(share, cost) == cost
+    assert BusyTime(200.0, 200.0).widened(share, cost) == cost
+
+
+def test_a_cost_keeps_bounds_that_are_wider_for_another_reason() -> None:
+    cost = Estimate(100.0, 50.0, 900.0, 1000, 0.0)
+    assert BusyTime(200.0, 250.0).widened(exactly(0.5), cost) == replace(cost, low=50.0, high=900.0)
+    narrow = replace(cost, low=99.0, high=101.0)
+    widened = BusyTime(200.0, 250.0).widened(exactly(0.5), narrow)
+    assert (widened.low, widened.value, widened.high) == pytest.approx((75, 100, 125))

@@ -1,4 +1,4 @@
-"""Tests of pictures of amounts over time."""
+"""Tests of pictures of evidence: amounts over time, and bandwidth between pairs of workers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pytest_schedprof.evidence.transfers import MOST, Moved, draw_pairs
 from pytest_schedprof.evidence.workers import HEIGHT, OTHERS, WIDTH, Column, draw_stacked
 from pytest_schedprof.formats.charts import COLOURS
 
@@ -58,3 +59,33 @@ def test_a_name_may_be_anything() -> None:
 
 def test_nothing_is_a_picture_too() -> None:
     assert boxes(drawn()) == []
+
+
+def titles(picture: bytes) -> list[str]:
+    return [str(title.text) for title in ElementTree.fromstring(picture).iter(f"{SVG}title")]
+
+
+def test_a_pair_has_its_bandwidth_and_the_faster_one_is_darker() -> None:
+    pairs = {("a", "<b>"): Moved(4_000_000, 2.0, 3), ("<b>", "a"): Moved(80_000_000, 1.0, 1)}
+    picture = draw_pairs(pairs)
+    assert titles(picture) == [
+        "<b> to a: 80 MB/s, 80000000 bytes in 1 transfers",
+        "a to <b>: 2 MB/s, 4000000 bytes in 3 transfers",
+    ]
+    fast, slow = (
+        str(bar.get("fill"))
+        for bar in ElementTree.fromstring(picture).iter(f"{SVG}rect")
+        if bar.get("fill") != "white"
+    )
+    assert fast < slow
+
+
+def test_of_many_workers_those_are_drawn_that_moved_most() -> None:
+    pairs = {(f"w{n:03}", "hub"): Moved(1000 + n, 1.0, 1) for n in range(2 * MOST)}
+    shown = titles(draw_pairs(pairs))
+    assert len(shown) == MOST - 1
+    assert shown[-1].startswith(f"w{2 * MOST - 1:03} to hub")
+
+
+def test_transfers_that_took_no_time_have_no_bandwidth() -> None:
+    assert titles(draw_pairs({("a", "b"): Moved(5, 0.0, 1)}))[0].startswith("a to b: 0 MB/s")
