@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from measured import ENVIRONMENT, SCHEDULER, counted, counted_in, measured, sampled
+from measured import ENVIRONMENT, SCHEDULER, TRANSITION, counted, counted_in, measured, sampled
 
 from pytest_schedprof.judge.compare import compare, compare_in_turns
 from pytest_schedprof.judge.contrast import ALPHA
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Setting
 from pytest_schedprof.model.limit import Verdict
-from pytest_schedprof.model.profile import EVERYTHING
 from pytest_schedprof.model.result import (
     IN_PROCESS,
     BackendResult,
@@ -26,7 +25,6 @@ from pytest_schedprof.model.result import (
     Window,
 )
 
-TRANSITION = f"{SCHEDULER}._transition"
 TRANSITIONS = f"{SCHEDULER}._transitions"
 CHECK = f"{SCHEDULER}.check_idle_saturated"
 WRITE = "distributed.comm.tcp:TCP.write"
@@ -438,21 +436,6 @@ def test_six_points_more_of_a_fifth_are_seen() -> None:
         after = sampled(risen(0.081), cpu=slower(1.081) * 2, samples=330, seed=2 * trial + 1)
         seen += outcomes(compared(before, after)).get(f"share {UPDATE}") is Outcome.REGRESSED
     assert seen >= 19
-
-
-def test_the_whole_is_the_figure_of_the_record() -> None:
-    """Its lines of others may have functions that work on tasks, and some that carry messages."""
-    side = counted_in([COSTS] * 3, is_everything=True)
-    assert side.costs
-    whole = 0.99 * side.costs.whole.get("bytecodes", sum(COSTS.values()) * side.window.tasks)
-    side = replace(
-        side,
-        settings={**side.settings, "modules": [EVERYTHING]},
-        costs=replace(side.costs, whole={"bytecodes": whole}),
-    )
-    figure = Measurement(measured(side), side).whole("bytecodes")
-    assert figure
-    assert figure.value == whole / side.window.tasks
 
 
 def undecided_cpu(before: tuple[float, ...], after: tuple[float, ...], **more: Any) -> Change:

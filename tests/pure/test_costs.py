@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.judge.contrast import Figure
 from pytest_schedprof.judge.costs import (
     KEPT,
     Costs,
@@ -17,10 +16,8 @@ from pytest_schedprof.judge.costs import (
     exponent,
     folded,
     is_line,
-    line_of,
     unit_of,
 )
-from pytest_schedprof.judge.exact import aligned
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.judge.verdicts import judge
 from pytest_schedprof.model.limit import Verdict
@@ -91,45 +88,6 @@ def test_a_record_has_few_lines_whatever_ran() -> None:
     assert sum(is_line(line.function) for line in lines) == 50
 
 
-def figures(**values: float) -> dict[str, Figure]:
-    names = {"large": LARGE, "small": SMALL, "others": SCHEDULERS}
-    return {names[name]: Figure(value) for name, value in values.items()}
-
-
-def values(lines: Mapping[str, Figure]) -> dict[str, float]:
-    return {name: figure.value for name, figure in lines.items()}
-
-
-def test_a_function_that_only_one_side_names_is_among_its_others() -> None:
-    before, after = aligned(
-        figures(large=1e6, others=900.0), figures(large=1e6, small=510.0, others=400.0)
-    )
-    assert values(before) == {LARGE: 1e6, SCHEDULERS: 900.0}
-    assert values(after) == {LARGE: 1e6, SCHEDULERS: 910.0}
-    after, before = aligned(
-        figures(large=1e6, small=510.0, others=400.0), figures(large=1e6, others=900.0)
-    )
-    assert values(after) == {LARGE: 1e6, SCHEDULERS: 910.0}
-
-
-def test_a_side_without_others_named_all_and_fits_one_with_others() -> None:
-    before, after = aligned(figures(large=1e6, small=100.0), figures(large=1e6, others=100.0))
-    assert values(before) == values(after) == {LARGE: 1e6, SCHEDULERS: 100.0}
-
-
-def test_a_function_that_surely_rose_is_compared_by_its_name() -> None:
-    _, after = aligned(
-        figures(large=1e6, others=900.0), figures(large=1e6, small=5000.0, others=400.0)
-    )
-    assert values(after)[SMALL] == 5000.0
-
-
-def test_without_others_on_the_other_side_nothing_is_folded() -> None:
-    before, after = aligned(figures(large=1e6, small=1.0), figures(large=1e6))
-    assert values(before) == {LARGE: 1e6, SMALL: 1.0}
-    assert values(after) == {LARGE: 1e6}
-
-
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
@@ -149,12 +107,6 @@ def test_without_others_on_the_other_side_nothing_is_folded() -> None:
 )
 def test_what_is_work(function: str, expected: bool) -> None:
     assert is_work(function) == expected
-
-
-def test_lines_are_named_by_conventions_of_python() -> None:
-    assert line_of("dask.utils:key_split") == "dask.utils:<others>"
-    assert is_line("dask.utils:<others>")
-    assert not is_line("dask.utils:<lambda>")
 
 
 LOADS = "distributed.protocol.core:loads"

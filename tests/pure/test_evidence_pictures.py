@@ -57,10 +57,6 @@ def test_a_name_may_be_anything() -> None:
     assert "1  <a>\ufffd&: 1 samples" in texts(picture)
 
 
-def test_nothing_is_a_picture_too() -> None:
-    assert boxes(drawn()) == []
-
-
 def titles(picture: bytes) -> list[str]:
     return [str(title.text) for title in ElementTree.fromstring(picture).iter(f"{SVG}title")]
 
@@ -85,7 +81,3 @@ def test_of_many_workers_those_are_drawn_that_moved_most() -> None:
     shown = titles(draw_pairs(pairs))
     assert len(shown) == MOST - 1
     assert shown[-1].startswith(f"w{2 * MOST - 1:03} to hub")
-
-
-def test_transfers_that_took_no_time_have_no_bandwidth() -> None:
-    assert titles(draw_pairs({("a", "b"): Moved(5, 0.0, 1)}))[0].startswith("a to b: 0 MB/s")

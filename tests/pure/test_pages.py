@@ -83,12 +83,6 @@ def test_a_tree_holds_busy_samples_and_the_collector_apart() -> None:
     assert (tree.depths, tree.own, tree.before) == ((0, 1, 0), (1, 2, 1), ())
 
 
-def test_a_tree_of_two_sides_has_what_only_one_of_them_has() -> None:
-    tree = call_tree(Counter({(LOOP, TRANSITION): 3}), Counter({(LOOP, WRITE): 5}))
-    assert [tree.functions[name] for name in tree.names] == [LOOP, WRITE, TRANSITION]
-    assert (tree.own, tree.before) == ((0, 0, 3), (0, 5, 0))
-
-
 def test_stacks_may_be_deeper_than_pythons_own() -> None:
     assert call_tree({("a:f",) * 5000: 1}).depths == tuple(range(5000))
 

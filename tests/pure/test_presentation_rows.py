@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from measured import SCHEDULER, counted, measured, sampled
+from measured import TRANSITION, counted, measured, sampled
 
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.backend import BackendFacts
@@ -35,7 +35,6 @@ from pytest_schedprof.report.tables import (
 from pytest_schedprof.report.words import bounds_of, change_of, interval_of, micros, name_of
 from pytest_schedprof.report.words import counted as count_of
 
-TRANSITION = f"{SCHEDULER}._transition"
 WRITE = "distributed.comm.tcp:TCP.write"
 SURE = Estimate(0.3, 0.25, 0.35, 900, 1.0)
 
@@ -153,37 +152,6 @@ def finding(
 ) -> Finding:
     earlier = None if before is None else Estimate(before, before, before, 9, 1.0)
     return Finding(subject, Estimate(value, value / 2, value * 2, 900, 1.0), verdict, earlier)
-
-
-@pytest.mark.parametrize(
-    ("text", "finding", "words"),
-    [
-        (
-            "cpu(a:*) <= 1s",
-            finding(Verdict.FAIL),
-            f"{TRANSITION} takes 400 ms of CPU (at least 200 ms, at most 800 ms) per task over",
-        ),
-        (
-            "calls(a:*) <= 1",
-            finding(Verdict.FAIL),
-            f"{TRANSITION} takes 0.4 calls per task over 900 tasks",
-        ),
-        (
-            "growth(calls, a:*) <= 1",
-            finding(Verdict.FAIL),
-            f"{TRANSITION} grows as scale ** 0.4 (at least 0.2, at most 0.8) over 900",
-        ),
-        (
-            "peak <= 1MB",
-            finding(Verdict.PASS, 2e6, ""),
-            "peak of the scheduler is 2 MB (at least 1 MB, at most 4 MB)",
-        ),
-    ],
-)
-def test_a_limit_is_described_by_its_figures(text: str, finding: Finding, words: str) -> None:
-    description = describe(limit(text, finding))
-    assert description.startswith(f"{text}: ")
-    assert words in description
 
 
 def test_a_limit_names_its_baseline_and_how_many_more_functions_broke_it() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from measured import ENVIRONMENT, SCHEDULER, counted, measured, sampled
+from measured import ENVIRONMENT, TRANSITION, counted, measured, sampled
 
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.run import (
@@ -41,7 +41,6 @@ from pytest_schedprof.report.trends import (
     shown_series,
 )
 
-TRANSITION = f"{SCHEDULER}._transition"
 COUNTED = counted({TRANSITION: 7.0})
 
 

@@ -12,21 +12,14 @@ from typing import Any
 import jsonschema
 import pytest
 from hypothesis import given, settings
+from measured import limited
 from random_records import RESULTS, RUNS
 
 from pytest_schedprof.errors import ArtifactError
-from pytest_schedprof.model.limit import Estimate, Finding, Limit, LimitResult, Verdict
+from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import (
     SCHEMA_VERSION,
-    BackendResult,
-    ClusterFacts,
-    Environment,
-    FunctionCost,
-    FunctionShare,
-    MeasuredCosts,
-    OwnerShare,
     Result,
-    SampledShares,
     Segment,
     Window,
 )
@@ -49,47 +42,7 @@ PROPERTY = settings(max_examples=25)
 
 
 def result(test_id: str = "test_a.py::test_b", *verdicts: Verdict) -> Result:
-    """A result with one limit for each verdict."""
-    estimate = Estimate(value=0.3, low=0.25, high=0.35, samples=900, dispersion=1.5)
-    finding = "distributed.scheduler:Scheduler.update_graph"
-    return Result(
-        test_id=test_id,
-        outcome="passed",
-        started_at="2025-01-31T12:00:00+00:00",
-        cluster=ClusterFacts("local", "tcp://127.0.0.1:8786", workers=1, threads=4),
-        environment=Environment("3.11.7", "Linux", "x86_64", 2, "3.11.7", "Linux", {"dask": "1"}),
-        confidence=0.95,
-        schedprof_version="0",
-        backends=(
-            BackendResult(
-                backend="pyspy",
-                mode="gil",
-                settings={"rate_hz": 250.0, "gil": True, "extra": ["-n"], "depth": 3, "x": None},
-                window=Window(1, (Segment(2.0, 1.5, 1000, 6000), Segment(1.0, 0.5, 1000, 6000))),
-                shares=SampledShares(
-                    busy_samples=900,
-                    idle_samples=100,
-                    empty_samples=3,
-                    inference="blocks",
-                    functions=(FunctionShare(finding, "graph-intake", estimate, estimate),),
-                    owners=(OwnerShare("graph-intake", estimate),),
-                ),
-                costs=MeasuredCosts((FunctionCost(finding, "graph-intake", {"calls": 3.0}),), {}),
-                limits=tuple(
-                    LimitResult(
-                        "share(*:*) <= 1%",
-                        verdict,
-                        (Finding("a:b", estimate, verdict),),
-                        parsed=Limit("share", "*:*", 0.01),
-                    )
-                    for verdict in verdicts
-                ),
-                artifacts=("scheduler.pyspy.speedscope.json",),
-                warnings=("1 % of the samples were torn",),
-            ),
-        ),
-        troubles=("é went wrong",),
-    )
+    return limited(*verdicts, test_id=test_id, troubles=("é went wrong",))
 
 
 def stored(path: Path, content: object) -> Path:
@@ -134,7 +87,7 @@ def test_a_result_is_json_for_people_with_its_version() -> None:
 
 def test_a_record_knows_its_tasks_cost_limits_and_verdict() -> None:
     record = result("a", Verdict.PASS, Verdict.INCONCLUSIVE)
-    window = record.backends[0].window
+    window = Window(1, (Segment(2.0, 1.5, 1000, 6000), Segment(1.0, 0.5, 1000, 6000)))
     assert (window.tasks, window.seconds) == (2000, 3.0)
     assert window.cpu_us_per_task == pytest.approx(1000)
     assert [limit.verdict for limit in record.limits] == [Verdict.PASS, Verdict.INCONCLUSIVE]
@@ -213,11 +166,6 @@ def test_what_is_no_record_is_corrupt(tmp_path: Path, content: bytes) -> None:
         read_record(path, Result)
 
 
-def test_a_directory_in_the_place_of_a_record_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match=r"cannot read .*directory"):
-        read_record(tmp_path, Result)
-
-
 @pytest.mark.parametrize("schema", [RESULT_SCHEMA, RUN_SCHEMA], ids=["result", "run"])
 def test_the_published_schema_is_a_schema(schema: dict[str, Any]) -> None:
     assert schema["$schema"] == jsonschema.Draft202012Validator.META_SCHEMA["$id"]
@@ -260,17 +208,9 @@ def test_the_record_of_a_run_names_every_profiled_test(tmp_path: Path) -> None:
     assert [entry.verdict for entry in record.tests] == expected
     assert [(run.path / entry.directory) for entry in record.tests[:2]] == places
     assert record.tests[2].directory == ""
-
-
-def test_the_record_of_a_run_can_be_moved_with_its_artifacts(tmp_path: Path) -> None:
-    run = RunDirectory(tmp_path / "one", "run-1")
-    run.prepare()
-    place = run.new_test("a.py::test_b")
-    write_run(run, 0.0, 0, [StoredResult(str(place), result())], tmp_path)
-    moved = (tmp_path / "one").rename(tmp_path / "other") / "run-1"
-    (entry,) = read_record(moved / "run.json", Run).tests
-    assert not Path(entry.directory).is_absolute()
-    assert (moved / entry.directory).is_dir()
+    moved = (tmp_path / "root").rename(tmp_path / "other") / "run-1"
+    assert all((moved / entry.directory).is_dir() for entry in record.tests)
+    assert not any(Path(entry.directory).is_absolute() for entry in record.tests)
 
 
 def test_a_run_whose_directory_is_gone_is_an_artifact_error(tmp_path: Path) -> None:
@@ -343,9 +283,9 @@ def test_a_killed_session_is_removed_when_it_cannot_be_running(killed: RunDirect
 def test_limits_that_this_release_does_not_know_are_shown_as_text(tmp_path: Path) -> None:
     content = json.loads(encode(result("a", Verdict.PASS, Verdict.PASS)))
     limit = content["backends"][0]["limits"][0]
-    limit["limit"], limit["parsed"]["metric"] = "novelty(*:*) <= 1%", "novelty"
+    limit["limit"], limit["parsed"]["metric"] = "novelty <= 1", "novelty"
     read = read_record(stored(tmp_path / "result.json", content), Result)
     (_, unknown, nothing), (_, _, known) = limits_of(read)
-    assert (unknown.limit, nothing) == ("novelty(*:*) <= 1%", None)
+    assert (unknown.limit, nothing) == ("novelty <= 1", None)
     assert known is not None
-    assert describe(read.limits[0]).startswith("novelty(*:*) <= 1%: this release")
+    assert describe(read.limits[0]).startswith("novelty <= 1: this release")

@@ -17,7 +17,6 @@ from imports import (
     NEWER_STDLIB,
     PACKAGE,
     imports_of,
-    imports_of_source,
 )
 
 import pytest_schedprof
@@ -131,40 +130,6 @@ def test_the_top_level_holds_few_modules() -> None:
 def test_no_room_takes_the_name_of_a_public_function() -> None:
     # A package that was imported is an attribute of its parent, and hides what has that name.
     assert set(pytest_schedprof.__all__).isdisjoint(ROOMS)
-
-
-def test_the_walk_finds_imports_wherever_they_hide() -> None:
-    source = """
-import a.b as c
-from d import e
-from . import f
-from ..g import h
-if TYPE_CHECKING:
-    import i
-else:
-    import j
-def function():
-    try:
-        import k
-    except ImportError:
-        from l.m import n
-    finally:
-        import o
-class Class:
-    async def method(self):
-        async with x:
-            while y:
-                import p
-match z:
-    case 1:
-        import q
-"""
-    imported = imports_of_source(source, "package.room")
-    assert {of.name for of in imported if not of.typing_only} == {
-        *("a.b", "d", "d.e", "package.room", "package.room.f", "package.g", "package.g.h"),
-        *("j", "k", "l.m", "l.m.n", "o", "p", "q"),
-    }
-    assert {of.name for of in imported if of.typing_only} == {"i"}
 
 
 def test_the_agent_imports_only_what_a_scheduler_surely_has() -> None:

@@ -81,14 +81,6 @@ def test_a_gitignore_of_the_user_s_own_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / ".gitignore").read_text() == "*.html\n"
 
 
-def test_preparing_twice_and_two_runs_in_one_root_do_no_harm(run: RunDirectory) -> None:
-    write(run.path / "kept", b"kept")
-    run.prepare()
-    RunDirectory(run.root, "run-2").prepare()
-    assert (run.path / "kept").read_bytes() == b"kept"
-    assert names_in(run.root) == {".gitignore", "run-1", "run-2"}
-
-
 def test_each_test_and_each_attempt_at_it_gets_a_directory_of_its_own(run: RunDirectory) -> None:
     places = [run.new_test(name) for name in ("a.py::test_b", "a.py::test_c", "a.py::test_B")]
     assert len(set(places)) == 3
@@ -285,8 +277,3 @@ def test_a_name_is_the_same_in_every_process_and_release() -> None:
     """Baselines and history are looked up by the name."""
     assert safe_name("tests/test_a.py::test_b") == "tests-test_a.py-test_b-9fb2811947a5"
     assert safe_name("é\udcff") == "test-3aef3ad56a25"
-
-
-@pytest.mark.parametrize("test_id", ["", "é", "::", "...", "\0"], ids=ascii)
-def test_an_id_of_which_nothing_can_be_kept_is_called_test(test_id: str) -> None:
-    assert re.fullmatch(r"test-[0-9a-f]{12}", safe_name(test_id))

@@ -7,42 +7,20 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from measured import SCHEDULER, counted, measured
+from measured import changed, limited
 
-from pytest_schedprof.judge.compare import compare
-from pytest_schedprof.judge.limits import parse_limit
-from pytest_schedprof.model.limit import Estimate, Finding, LimitResult, Verdict
-from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.report.markup import code, plain
 from pytest_schedprof.report.summary import MOST_BYTES, run_markdown
-
-TRANSITION = f"{SCHEDULER}._transition"
-
-
-def limit(verdict: Verdict, text: str = "calls(*:*) <= 1") -> LimitResult:
-    finding = Finding(TRANSITION, Estimate(7.0, 7.0, 7.0, 100, 0.0), verdict)
-    return LimitResult(text, verdict, (finding,), parsed=parse_limit(text))
-
-
-def regressed(test_id: str, factor: float = 1.5, functions: int = 1) -> Result:
-    names = [f"{TRANSITION}{number or ''}" for number in range(functions)]
-    before = measured(counted(dict.fromkeys(names, 100.0)), test_id=test_id)
-    after = measured(counted(dict.fromkeys(names, 100.0 * factor)), test_id=test_id)
-    return replace(after, baseline="main", comparisons=compare([before], [after]).comparisons)
-
-
-def limited(test_id: str, verdict: Verdict) -> Result:
-    backend = replace(counted({TRANSITION: 7.0}), limits=(limit(verdict),))
-    return measured(backend, test_id=test_id)
 
 
 def test_what_got_worse_comes_first() -> None:
     results = [
-        limited("test_kept", Verdict.PASS),
-        limited("test_unsure", Verdict.INCONCLUSIVE),
-        regressed("test_better", 0.5),
-        limited("test_broken", Verdict.FAIL),
-        regressed("test_worse"),
+        limited(Verdict.PASS, test_id="test_kept"),
+        limited(Verdict.INCONCLUSIVE, test_id="test_unsure"),
+        changed(0.5, test_id="test_better"),
+        limited(Verdict.FAIL, test_id="test_broken"),
+        changed(1.5, test_id="test_worse"),
     ]
     text = run_markdown(results, ".schedprof/run")
     assert text.splitlines()[0] == (
@@ -59,7 +37,7 @@ def test_what_got_worse_comes_first() -> None:
 
 @pytest.mark.parametrize("functions", [1, 40])
 def test_a_comment_has_room_for_it_and_says_what_it_has_not(functions: int) -> None:
-    alike = regressed("test_x", 2, functions)
+    alike = changed(2, functions)
     names = [f"test_{number:04d}" + "x" * 80 for number in range(300)]
     results = [
         replace(

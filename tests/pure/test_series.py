@@ -10,16 +10,14 @@ from itertools import accumulate
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from measured import ENVIRONMENT, SCHEDULER, TEST, counted, measured, sampled
+from measured import ENVIRONMENT, SCHEDULER, TEST, TRANSITION, counted, measured, sampled
 
 from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.series import (
     LEAST_RUNS,
     Recent,
-    departure,
     figures_of,
     recent_series,
-    usual,
 )
 from pytest_schedprof.judge.timed import SEEN_ONCE
 from pytest_schedprof.model.comparison import Comparison, Origin, Outcome
@@ -31,7 +29,6 @@ from pytest_schedprof.report.junit import pack, unpack
 from pytest_schedprof.report.markup import BARS, PLAIN_BARS, bars_for, sparkline
 from pytest_schedprof.report.terminal import summary_lines
 
-TRANSITION = f"{SCHEDULER}._transition"
 CHECK = f"{SCHEDULER}.check_idle_saturated"
 COSTS = {TRANSITION: 1052.0, CHECK: 178.0}
 STACKS = {("a:root", TRANSITION): 0.4, ("a:root", CHECK): 0.6}
@@ -105,14 +102,6 @@ def test_what_stands_twice_beyond_the_noise_of_the_past_counts(
         if change.metric == "cpu":
             assert change.before == pytest.approx(300e-6, rel=0.1 if past is NOISY else 0.01)
             assert (change.note == SEEN_ONCE) == (outcome is Outcome.UNDECIDED)
-
-
-def test_without_a_series_the_same_rise_is_not_told() -> None:
-    *_, before, after = of_times([*QUIET, 310])
-    (comparison,) = compare([before], [after]).comparisons
-    assert of_cpu(comparison) is Outcome.UNDECIDED
-    assert comparison.thresholds
-    assert comparison.thresholds.origin is Origin.CONSTANTS
 
 
 def test_a_noisy_series_is_told_and_widened() -> None:
@@ -240,24 +229,6 @@ def test_runs_in_another_setting_are_no_past() -> None:
     comparison = judged([*nights, *of_counts([1052.0, 1052.0])])
     assert comparison.thresholds
     assert comparison.thresholds.runs == 1
-
-
-def test_the_level_is_of_the_runs_before_the_newest() -> None:
-    level = usual([*[10.0, 10.2] * 6, 20.0])
-    assert level.value == pytest.approx(10.1)
-    assert level.error < 0.3
-
-
-@given(st.lists(st.floats(1, 100), min_size=3, max_size=3, unique=True))
-def test_steps_are_no_departures(levels: list[float]) -> None:
-    assert departure([level for level in levels for _ in range(4)]) == 0.0
-
-
-@given(st.floats(0.1, 10), st.integers(2, 12))
-def test_a_departure_is_told_wherever_it_was(size: float, at: int) -> None:
-    values = [100.0] * 15
-    values[at] += size
-    assert departure(values) == pytest.approx(size)
 
 
 def of_bytecodes(bytecodes: float) -> Result:

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 
 from pytest_schedprof.judge.shares import BusyTime, shares_of, wall_of
 from pytest_schedprof.judge.tally import (
-    MAX_BLOCKS,
-    MIN_BLOCK_SAMPLES,
     Tally,
     blocks_for,
     tally_blocks,
@@ -132,29 +130,6 @@ def test_blocks_follow_the_order_of_the_samples() -> None:
     blocks = tally_blocks(profile([BUSY[1]] * 50 + [NOT_BUSY[0]] * 999 + [BUSY[2]] * 50), 4)
     assert [block.inclusive[INTAKE] for block in blocks] == [25, 25, 0, 0]
     assert [block.inclusive[TRANSITION] for block in blocks] == [0, 0, 25, 25]
-
-
-def test_a_block_takes_its_part_of_each_thread() -> None:
-    loop = [BUSY[1]] * 60 + [BUSY[2]] * 60
-    helper = [BUSY[3]] * 20
-    first, second = tally_blocks(profile(loop, helper), 2)
-    assert first.own == Counter({INTAKE: 60, SEND: 10})
-    assert second.own == Counter({TRANSITION: 60, SEND: 10})
-
-
-@pytest.mark.parametrize(
-    ("samples", "blocks"),
-    [
-        (0, 1),
-        (1, 1),
-        (2 * MIN_BLOCK_SAMPLES - 1, 1),
-        (2 * MIN_BLOCK_SAMPLES, 2),
-        (MAX_BLOCKS * MIN_BLOCK_SAMPLES, MAX_BLOCKS),
-        (10**7, MAX_BLOCKS),
-    ],
-)
-def test_blocks_are_as_many_as_the_samples_can_fill(samples: int, blocks: int) -> None:
-    assert blocks_for(samples) == blocks
 
 
 def test_up_to_two_rounds_are_cut_into_blocks_from_three_on_rounds_are_the_units() -> None:

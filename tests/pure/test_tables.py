@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import pytest_schedprof
 from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
-from pytest_schedprof.clusters import DEFAULT, ClusterKind, class_of, option_names
+from pytest_schedprof.clusters import DEFAULT, class_of, option_names
 from pytest_schedprof.clusters import KINDS as CLUSTERS
 from pytest_schedprof.evidence import KINDS
 from pytest_schedprof.judge.limits import parse_limit
@@ -108,34 +106,6 @@ def test_no_other_room_names_a_backend() -> None:
     assert {name: backends for name, backends in named.items() if backends} == ALLOWED
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        'KNOWN = ("pyspy", "cputime")',
-        'if backend == "memray": pass',
-        'raise ValueError(f"{name} cannot; pyspy can")',
-        'ENDING = ".viztracer.json"',
-        'DEFAULT = "counts"',
-        'TEXT = "give cputime, or counts"\nOTHER = "cprofile"',
-    ],
-)
-def test_names_are_found(source: str) -> None:
-    assert names_in(source)
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        'def f():\n    """As pyspy does."""',
-        'add("--backend", help="such as pyspy")',
-        'TEXT = "a run, of which the newest counts"',
-        'FILE = "pyspying"',
-    ],
-)
-def test_illustrations_and_other_words_are_left_alone(source: str) -> None:
-    assert names_in(source) == set()
-
-
 NAMES = frozenset(name for name in METRICS if not METRICS[name].evidence) | frozenset(INCLUSIVE)
 """The metrics of backends, and the names that costs have for functions' own parts. The metrics of
 evidence are common words, as `memory`."""
@@ -192,13 +162,6 @@ def test_no_other_module_names_a_metric() -> None:
     assert metrics_named() == set(OTHER_WORDS)
 
 
-def test_literals_are_found_wherever_they_are() -> None:
-    source = (
-        'A = {"calls": 1}\ndef f(x="peak"):\n    """cpu"""\n    return f"share {x}" + x["leaked"]'
-    )
-    assert NAMES & set(strings_of(source)) == {"calls", "peak", "leaked", "cpu"}
-
-
 def test_ranks_are_distinct_and_in_order() -> None:
     ranks = [METRICS[name].rank for name in RANKED]
     assert ranks == list(range(1, len(ranks) + 1))
@@ -235,27 +198,6 @@ def test_the_grammar_takes_every_metric() -> None:
         assert parse_limit(text).metric == name
 
 
-def wrong_rows(rows: Mapping[str, ClusterKind], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of rows whose class is of another kind, cannot be made, or is not ours."""
-    wrong = []
-    for name, row in rows.items():
-        monkeypatch.setitem(CLUSTERS, name, row)
-        cluster: Any = class_of(name)
-        if inspect.isabstract(cluster) or cluster.kind != name or cluster.is_ours is not True:
-            wrong.append(name)
-    return wrong
-
-
-def test_every_row_has_a_class_of_that_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert wrong_rows(dict(CLUSTERS), monkeypatch) == []
-
-
-@pytest.mark.parametrize("name", ["own:LocalProcesses", "own:OwnCluster"])
-def test_a_bogus_row_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = ClusterKind(f"pytest_schedprof.clusters.{name}", "a bogus one", ())
-    assert wrong_rows({**CLUSTERS, "bogus": row}, monkeypatch) == ["bogus"]
-
-
 def test_options_of_hollow_workers_are_options_of_the_simulated_kind() -> None:
     assert set(TRAITS) < set(option_names("simulated"))
     assert option_names("tcp://127.0.0.1:8786") == ()
@@ -268,3 +210,10 @@ def test_the_option_takes_every_kind_and_describes_it() -> None:
         assert read_value("cluster", name, "a test") == name
         assert repr(name) in option.help
         assert kind.description in option.help
+
+
+def test_every_kind_of_cluster_has_a_class_of_that_kind() -> None:
+    for name in CLUSTERS:
+        cluster: Any = class_of(name)
+        assert not inspect.isabstract(cluster), name
+        assert (cluster.kind, cluster.is_ours) == (name, True)

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome
 from pytest_schedprof.model.limit import Estimate, Finding, LimitResult, Verdict
@@ -211,17 +209,6 @@ def test_q_says_one_line_and_what_is_broken() -> None:
     quiet = lines(result(limits=(BROKEN, DOUBTFUL, HELD)), result(), verbosity=-1)
     broken = f"  broken: {describe(BROKEN)} [{TEST_ID}]"
     assert quiet[1:] == [Line(broken, {"red": True}), last]
-
-
-@pytest.mark.parametrize("owner", ["event-loop", "connections", "other", "foreign"])
-def test_what_surrounds_all_others_counts_by_its_own_time_alone(owner: str) -> None:
-    hot = result(
-        function("surrounds", owner, 1.0, 0.0),
-        function("busy_itself", owner, 0.9, 0.4),
-        function("first", "transitions", 0.5, 0.0),
-        function("second", "comm", 0.3, 0.3),
-    )
-    assert shown(texts(hot)) == ["first", "busy_itself", "second"]
 
 
 def test_a_test_without_any_profile_has_its_title() -> None:

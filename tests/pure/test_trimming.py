@@ -6,24 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from measured import SCHEDULER, counted, measured, sampled
+from measured import TRANSITION, changed, counted, limited, measured, sampled
 
-from pytest_schedprof.judge.compare import compare
-from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.measuring.profiling import is_remarkable, trimmed
-from pytest_schedprof.model.limit import LimitResult, Verdict
+from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import Result, TargetFiles
 from pytest_schedprof.model.words import read_size
-
-FUNCTION = f"{SCHEDULER}._transition"
 
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Result:
     """A test with files of 30 bytes of one backend and 300 of the other."""
-    small = replace(counted({FUNCTION: 1.0}), artifacts=("a.json", "b.json"))
+    small = replace(counted({TRANSITION: 1.0}), artifacts=("a.json", "b.json"))
     other = TargetFiles("client", (), ("client.json",))
-    large = replace(sampled({(FUNCTION,): 1.0}), artifacts=("c.json",), targets=(other,))
+    large = replace(sampled({(TRANSITION,): 1.0}), artifacts=("c.json",), targets=(other,))
     for name, size in {"a.json": 10, "b.json": 20, "c.json": 100, "client.json": 200}.items():
         (tmp_path / name).write_bytes(b"x" * size)
     return measured(large, small)
@@ -61,25 +57,14 @@ def test_files_that_are_gone_are_no_error(kept: Result, tmp_path: Path) -> None:
     assert trimmed(kept, tmp_path, 0).backends[0].left_out == 200
 
 
-def compared(now: float) -> Result:
-    before, after = (measured(counted({FUNCTION: cost})) for cost in (100.0, now))
-    report = compare([before], [after], names=("main", "now"))
-    return replace(after, comparisons=report.comparisons)
-
-
-def limited(verdict: Verdict) -> Result:
-    limits = (LimitResult("calls <= 1", verdict, (), parsed=parse_limit("calls <= 1")),)
-    return measured(replace(counted({FUNCTION: 1.0}), limits=limits))
-
-
 @pytest.mark.parametrize(
     ("result", "remarkable"),
     [
         (measured(), False),
-        (compared(100.0), False),
+        (changed(1), False),
         (limited(Verdict.PASS), False),
-        (compared(200.0), True),
-        (compared(50.0), True),
+        (changed(2), True),
+        (changed(0.5), True),
         (limited(Verdict.FAIL), True),
         (limited(Verdict.INCONCLUSIVE), True),
         (measured(outcome="failed"), True),
