@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from measured import ENVIRONMENT, SCHEDULER, TRANSITION, counted, counted_in, me
 
 from pytest_schedprof.judge.compare import compare, compare_in_turns
 from pytest_schedprof.judge.contrast import ALPHA
+from pytest_schedprof.judge.estimate import MANY
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Setting
 from pytest_schedprof.model.limit import Verdict
@@ -436,6 +438,18 @@ def test_six_points_more_of_a_fifth_are_seen() -> None:
         after = sampled(risen(0.081), cpu=slower(1.081) * 2, samples=330, seed=2 * trial + 1)
         seen += outcomes(compared(before, after)).get(f"share {UPDATE}") is Outcome.REGRESSED
     assert seen >= 19
+
+
+def test_what_seems_to_scatter_less_than_is_usual_does_so_by_chance() -> None:
+    side = sampled(BUSY, samples=200, seed=8)
+    figures = Measurement(measured(side), side)
+    usual = median(share.dispersion for share in figures.shares.values())
+    assert usual > 1.2
+    for name, share in figures.shares.items():
+        figure, ratio = figures.share(name, share.value), share.dispersion
+        expected = max(ratio, usual) * (figure.value * (1 - figure.value) / 1000) ** 0.5
+        assert figure.error == pytest.approx(expected, abs=1e-5)
+        assert figure.freedom == (MANY if ratio <= usual else 4)
 
 
 def undecided_cpu(before: tuple[float, ...], after: tuple[float, ...], **more: Any) -> Change:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_schedprof.judge.contrast import Figure
 from pytest_schedprof.judge.costs import (
     KEPT,
     Costs,
@@ -18,6 +19,7 @@ from pytest_schedprof.judge.costs import (
     is_line,
     unit_of,
 )
+from pytest_schedprof.judge.exact import aligned
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.judge.verdicts import judge
 from pytest_schedprof.model.limit import Verdict
@@ -219,3 +221,19 @@ def test_without_scales_there_is_no_verdict() -> None:
     result = judge(parse_limit("growth(calls) <= 1.05"), one, [])
     assert result.verdict is Verdict.INCONCLUSIVE
     assert "scale=[100, 1000]" in result.note
+
+
+def of_both(before: dict[str, float], after: dict[str, float]) -> list[dict[str, float]]:
+    """Figures of both sides by the same names, where nobody knows what was folded."""
+    sides = ({name: Figure(cost) for name, cost in side.items()} for side in (before, after))
+    return [{name: figure.value for name, figure in side.items()} for side in aligned(*sides)]
+
+
+def test_a_function_that_only_one_side_names_is_among_its_others_unless_it_rose() -> None:
+    less, more = {LARGE: 1e6, SCHEDULERS: 900.0}, {LARGE: 1e6, SMALL: 510.0, SCHEDULERS: 400.0}
+    assert of_both(less, more) == [less, {LARGE: 1e6, SCHEDULERS: 910.0}]
+    assert of_both(more, less) == [{LARGE: 1e6, SCHEDULERS: 910.0}, less]
+    assert of_both(less, {**more, SMALL: 5000.0})[1][SMALL] == 5000.0
+    without = {LARGE: 1e6, SMALL: 1.0}
+    assert of_both(without, {LARGE: 1e6}) == [without, {LARGE: 1e6}]
+    assert of_both(without, {LARGE: 1e6, SCHEDULERS: 1.0})[0] == {LARGE: 1e6, SCHEDULERS: 1.0}

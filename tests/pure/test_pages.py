@@ -29,7 +29,7 @@ from pytest_schedprof.model.result import TargetFiles
 from pytest_schedprof.model.run import Course, Moment, Point, Series, Setting, Step
 from pytest_schedprof.report.code import MOST_LINES, code_of
 from pytest_schedprof.report.flames import GRAINS, MOST_PAIRS, call_tree, slices_of
-from pytest_schedprof.report.pages import page_of_run
+from pytest_schedprof.report.pages import as_json, page_of_run
 from pytest_schedprof.report.pictures import drawn as drawn_of
 from pytest_schedprof.store.run_files import read_run
 from pytest_schedprof.store.sources import add_sources
@@ -273,3 +273,7 @@ def test_rare_calls_among_many_are_counted_as_their_callers_own() -> None:
     assert depths == {1}
     unlike = [profile([(f"distributed.scheduler:f{n}",) for n in range(MOST_PAIRS + 1)])]
     assert slices_of(unlike, call_tree(busy_stacks(unlike))) is None
+
+
+def test_no_name_can_end_the_script_that_holds_it() -> None:
+    assert not set("<>&\u2028\u2029'") & set(as_json(["</script><!--\u2028\u2029'\"&"]))

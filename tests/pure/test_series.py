@@ -18,6 +18,7 @@ from pytest_schedprof.judge.series import (
     Recent,
     figures_of,
     recent_series,
+    usual,
 )
 from pytest_schedprof.judge.timed import SEEN_ONCE
 from pytest_schedprof.model.comparison import Comparison, Origin, Outcome
@@ -290,3 +291,9 @@ def test_small_changes_are_small() -> None:
 )
 def test_bars_are_those_that_the_terminal_knows(encoding: str | None, bars: str) -> None:
     assert bars_for(encoding) == bars
+
+
+def test_the_level_is_of_the_runs_before_the_newest() -> None:
+    level = usual([*[10.0, 10.2] * 6, 20.0])
+    assert level.value == pytest.approx(10.1)
+    assert level.error < 0.3
