@@ -90,6 +90,16 @@ def sampled(
     return replace(_backend("cputime", _window(cpu, TASKS)), shares=analysed)
 
 
+def recorded(*threads: Sequence[Stack], **facts: Any) -> SampleProfile:
+    """A profile with these samples, in their order."""
+    index: dict[Stack, int] = {}
+    indexes = [
+        array("q", (index.setdefault(stack, len(index)) for stack in thread)) for thread in threads
+    ]
+    named = tuple(Thread(f"thread {number}", of) for number, of in enumerate(indexes))
+    return replace(SampleProfile("cputime", "", tuple(index), named), **facts)
+
+
 def _window(cpu: Sequence[float], tasks: int) -> Window:
     return Window(len(cpu), tuple(Segment(1.0, value * tasks, tasks, 6 * tasks) for value in cpu))
 

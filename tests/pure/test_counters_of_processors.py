@@ -141,11 +141,6 @@ def test_what_is_no_way_to_count_is_refused() -> None:
             "valgrind counts without one",
         ),
         (
-            {"problem": "refused", "error": errno.EINVAL},
-            "the system says EINVAL",
-            "valgrind counts without one",
-        ),
-        (
             {"problem": "refused", "error": errno.EACCES, "paranoid": "4"},
             "perf_event_paranoid is 4",
             "sysctl kernel.perf_event_paranoid=2",

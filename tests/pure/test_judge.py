@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from random import Random
 
 import pytest
+from measured import recorded
 
 from pytest_schedprof.errors import LimitError
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.judge.shares import Shares, shares_of
 from pytest_schedprof.judge.verdicts import judge
 from pytest_schedprof.model.limit import MIN_SAMPLES, LimitResult, Verdict
-from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
+from pytest_schedprof.model.profile import Stack
 from pytest_schedprof.report.tables import describe
 
 ROOT = "distributed.core:Server._handle_comm"
@@ -33,11 +33,7 @@ def measured(counts: dict[Stack, int]) -> Shares:
 
 def in_order(samples: Sequence[Stack]) -> Shares:
     """Shares of one window with these samples, in this order."""
-    stacks = tuple(dict.fromkeys(samples))
-    indexes = array("q", map(stacks.index, samples))
-    return shares_of(
-        [[SampleProfile("handmade", "", stacks, (Thread("loop", indexes),))]], drift=0.0
-    )
+    return shares_of([[recorded(samples)]], drift=0.0)
 
 
 def verdict_on(text: str, shares: Shares, *known: str) -> LimitResult:
@@ -195,9 +191,7 @@ def test_the_line_of_a_wildcard_names_the_worst_and_counts_those_that_share_its_
 
 
 def test_samples_that_are_in_doubt_judge_nothing() -> None:
-    late = SampleProfile(
-        "handmade", "", ((ROOT, FIRST),), (Thread("loop", array("q", [0] * 100)),), doubt="too late"
-    )
+    late = recorded([(ROOT, FIRST)] * 100, doubt="too late")
     for rounds in ([[late]], [[late]] * 5):
         result = verdict_on(f"share({FIRST}) <= 1%", shares_of(rounds, drift=0.0))
         assert (result.verdict, result.note) == (Verdict.INCONCLUSIVE, "too late")

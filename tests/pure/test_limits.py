@@ -64,10 +64,8 @@ def limit_texts(draw: st.DrawFn) -> str:
     ("text", "bound"),
     [
         ("share(distributed.scheduler:SchedulerState._transition) <= 30%", 0.3),
-        ("  share (\t a:b \n) <=  30 %  ", 0.3),
         ("share(a:b) <= 0%", 0.0),
         ("share(a:b) <= 100%", 1.0),
-        ("share(a:b) <= 007.50%", 0.075),
         ("share(a:b) <= 0.0000005%", 5e-9),
         ("share(a:b) <= 12.34567890123%", 0.1234567890123),
         ("share(@graph-intake) <= 12.5%", 0.125),
@@ -139,12 +137,6 @@ def test_rendering_and_parsing_again_gives_the_same_limit(text: str) -> None:
             8,
             f"{', '.join(MEASURES)} (did you mean 'managed'?)",
             "'mangd) <= 4GiB'",
-        ),
-        (
-            "memory(a:b) <= 4GiB",
-            8,
-            "a measure: process, managed, spilled, managed_total, ",
-            "'a:b) <= 4GiB'",
         ),
         ("memory(process) <= 4", 21, "a number with its unit (B, kB", "the end"),
         (

