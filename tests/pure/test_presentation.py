@@ -207,6 +207,9 @@ def test_a_limit_names_its_baseline_and_how_many_more_functions_broke_it() -> No
     both = [finding(Verdict.FAIL, before=0.25), finding(Verdict.FAIL), finding(Verdict.PASS)]
     assert "(before: 25.0%)" in describe(limit(text, *both))
     assert describe(limit(text, *both)).endswith(", and 1 more function")
+    assert "more" not in describe(limit(text, *[finding(Verdict.PASS)] * 3))
+    of_peak = describe(limit("peak <= 1MB", finding(Verdict.PASS, 2e6, "")))
+    assert of_peak.endswith("peak of the scheduler is 2 MB (at least 1 MB, at most 4 MB)")
     parsed = parse_limit("share(a:*) <= 30%")
     assert grounds_of(both[1], parsed, 2) == "900 busy samples; 2 more functions"
 
