@@ -26,7 +26,7 @@ from pytest_schedprof.model.profile import Stack
 from pytest_schedprof.model.result import TargetFiles
 from pytest_schedprof.model.run import Course, Moment, Point, Series, Setting, Step
 from pytest_schedprof.report.code import MOST_LINES, code_of
-from pytest_schedprof.report.flames import GRAINS, MOST_PAIRS, call_tree, slices_of
+from pytest_schedprof.report.flames import GRAINS, MOST_PAIRS, as_content, call_tree, slices_of
 from pytest_schedprof.report.pages import as_json, page_of_run
 from pytest_schedprof.report.pictures import drawn as drawn_of
 from pytest_schedprof.store.run_files import read_run
@@ -244,6 +244,8 @@ def test_slices_follow_the_order_of_the_samples_and_of_the_rounds() -> None:
     assert set(slices.nodes[0]) | set(slices.nodes[-1]) == {
         number for number, own in enumerate(tree.own) if own
     }
+    slices.nodes[0] = Counter({1: 2, 4: 3})
+    assert as_content(slices)["nodes"][0] == [1, 2, 3, 3]
 
 
 def test_rare_calls_among_many_are_counted_as_their_callers_own() -> None:
