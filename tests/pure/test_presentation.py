@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from measured import ENVIRONMENT, TRANSITION, counted, limited, measured, sampled
+from measured import ENVIRONMENT, TEST, TRANSITION, counted, limited, measured, sampled
 
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.backend import BackendFacts
@@ -14,7 +14,6 @@ from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Repor
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Estimate, Finding, LimitResult, Verdict
 from pytest_schedprof.model.result import (
-    BackendResult,
     FunctionShare,
     MeasuredCosts,
     OwnerShare,
@@ -367,16 +366,8 @@ def test_a_history_ends_with_its_commits_and_counts() -> None:
         assert last == f"{runs}, 0 series: 0 steps, 0 trends"
 
 
-TEST_ID = "test_a.py::test_b"
-
-
 def estimate(value: float) -> Estimate:
-    low, high = max(0.0, value - 0.02), min(1.0, value + 0.02)
-    return Estimate(value=value, low=low, high=high, samples=900, dispersion=1.0)
-
-
-def function(name: str, owner: str, share: float, own: float = 0.001) -> FunctionShare:
-    return FunctionShare(f"distributed.scheduler:{name}", owner, estimate(share), estimate(own))
+    return Estimate(value, max(0.0, value - 0.02), min(1.0, value + 0.02), 900, 1.0)
 
 
 SHARES = SampledShares(
@@ -384,7 +375,12 @@ SHARES = SampledShares(
     idle_samples=100,
     empty_samples=0,
     inference="blocks",
-    functions=tuple(function(f"f{n:02}", "transitions", (80 - n) / 100) for n in range(40)),
+    functions=tuple(
+        FunctionShare(
+            f"distributed.scheduler:f{n:02}", "transitions", estimate(0.8 - n / 100), estimate(0)
+        )
+        for n in range(40)
+    ),
     owners=tuple(OwnerShare(f"owner-{n}", estimate((40 - n) / 100)) for n in range(8)),
 )
 BROKEN, DOUBTFUL, HELD = limited(
@@ -392,28 +388,11 @@ BROKEN, DOUBTFUL, HELD = limited(
 ).limits
 
 
-def result(*functions: FunctionShare, cpu: float = 0.5, **facts: Any) -> Result:
-    """A result with these functions, or with forty by default."""
-    backend = BackendResult(
-        backend="pyspy",
-        mode="gil",
-        settings={},
-        window=Window(1, (Segment(1.25, cpu, 3000, 6000),)),
-        shares=replace(SHARES, functions=functions or SHARES.functions),
-        costs=None,
-        limits=(),
-        artifacts=(),
-    )
-    return Result(
-        test_id=TEST_ID,
-        outcome="passed",
-        started_at="2025-01-31T12:00:00+00:00",
-        cluster=None,
-        environment=None,
-        confidence=0.95,
-        schedprof_version="0",
-        backends=(replace(backend, **facts),),
-    )
+def result(*, cpu: float = 0.5, **facts: Any) -> Result:
+    """A result with forty functions."""
+    window = Window(1, (Segment(1.25, cpu, 3000, 6000),))
+    backend = replace(SAMPLED, backend="pyspy", mode="gil", window=window, shares=SHARES)
+    return measured(replace(backend, **facts), cluster=None, environment=None)
 
 
 def compared(changes: int, test_id: str) -> Comparison:
@@ -534,10 +513,10 @@ def test_q_says_one_line_and_what_is_broken() -> None:
     last = Line("artifacts of 2 profiled tests: .schedprof/run-1")
     assert lines(result(), result(), verbosity=-1) == [last]
     quiet = lines(result(limits=(BROKEN, DOUBTFUL, HELD)), result(), verbosity=-1)
-    broken = f"  broken: {describe(BROKEN)} [{TEST_ID}]"
+    broken = f"  broken: {describe(BROKEN)} [{TEST}]"
     assert quiet[1:] == [Line(broken, {"red": True}), last]
 
 
 def test_a_test_without_any_profile_has_its_title() -> None:
     end = "artifacts of 1 profiled test: .schedprof/run-1"
-    assert texts(replace(result(), backends=())) == [f"{TEST_ID}  passed", end]
+    assert texts(replace(result(), backends=())) == [f"{TEST}  passed", end]
