@@ -1,4 +1,4 @@
-"""Tests of the import rules between the rooms of the package."""
+"""Tests of imports: the rules of the rooms, what is declared, and what an unused session loads."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterable
+from configparser import ConfigParser
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+import pytest
 from imports import (
     AGENT_MAY_IMPORT,
     MODULES,
@@ -17,7 +22,10 @@ from imports import (
     NEWER_STDLIB,
     PACKAGE,
     imports_of,
+    modules_imported_by_name,
 )
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 import pytest_schedprof
 
@@ -191,3 +199,126 @@ def test_importing_the_package_loads_nothing_but_itself(tmp_path: Path) -> None:
     loaded = set(json.loads(run_python("-c", program, cwd=tmp_path)))
     assert {name for name in loaded if name.startswith(NAME)} == {NAME}
     assert loaded & {*FORBIDDEN["pure"], "msgspec"} == set()
+
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+FOR_DEVELOPERS = {"benchmarks", "coverage", "docs", "lint", "test", "typing"}
+"""Extras with the tools of this repository. All others are for users of the package."""
+
+NOT_IMPORTED = {
+    "cryptography": "distributed imports it to make temporary certificates",
+    "py-spy": "a program, which is run and never imported",
+    "xarray": "examples define graphs by it",
+    "zarr": "examples define graphs by it",
+}
+"""Declared distributions that nothing imports, with the reason why they are declared."""
+
+
+def declared(lines: Iterable[str]) -> dict[str, Requirement]:
+    requirements = map(Requirement, lines)
+    return {normalised(requirement.name): requirement for requirement in requirements}
+
+
+def normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+CORE = declared(PROJECT["dependencies"])
+EXTRAS = PROJECT["optional-dependencies"]
+OPTIONAL = declared(line for name in EXTRAS.keys() - FOR_DEVELOPERS for line in EXTRAS[name])
+
+
+@cache
+def imported() -> dict[str, set[str]]:
+    """Third-party packages that the package imports, each with the modules that do so."""
+    users: dict[str, set[str]] = {}
+    for module in MODULES:
+        names = {module_import.root for module_import in imports_of(module)}
+        names |= {imported.partition(".")[0] for imported in modules_imported_by_name(module)}
+        if module.startswith(f"{NAME}.agent."):  # runs where the scheduler does
+            names -= AGENT_MAY_IMPORT - CORE.keys()
+        for name in names - {NAME, *sys.stdlib_module_names, *NEWER_STDLIB}:
+            users.setdefault(normalised(name), set()).add(module)
+    return users
+
+
+def test_every_import_is_declared() -> None:
+    undeclared = {name: by for name, by in imported().items() if name not in {**CORE, **OPTIONAL}}
+    assert undeclared == {}
+
+
+def test_every_declared_dependency_is_imported() -> None:
+    assert {*CORE, *OPTIONAL} - imported().keys() == NOT_IMPORTED.keys()
+
+
+def test_lowest_versions_are_those_that_tox_tests() -> None:
+    config = ConfigParser(interpolation=None)
+    config.read(ROOT / "tox.ini", encoding="utf-8")
+    tested = declared(config["testenv:lowest"]["deps"].split())
+    for name in CORE:
+        assert versions(tested[name], "==") == versions(CORE[name], ">="), name
+
+
+def versions(requirement: Requirement, operator: str) -> list[Version]:
+    return [
+        Version(specifier.version)
+        for specifier in requirement.specifier
+        if specifier.operator == operator
+    ]
+
+
+OURS = {
+    "pytest_schedprof",
+    "pytest_schedprof.clusters",
+    "pytest_schedprof.evidence",
+    "pytest_schedprof.plugin",
+    "pytest_schedprof.plugin.fixtures",
+    "pytest_schedprof.plugin.hooks",
+    "pytest_schedprof.plugin.hookspecs",
+    "pytest_schedprof.plugin.stash",
+    "pytest_schedprof.measuring",
+    "pytest_schedprof.measuring.options",
+}
+"""All that an unused session may import beyond what pytest imports itself."""
+
+SESSION = """
+import sys
+import pytest
+
+code = pytest.main(sys.argv[1:])
+print("modules:", *sorted(sys.modules))
+sys.exit(code)
+"""
+
+TESTS = {
+    "unused": "def test_one():\n    pass\n",
+    "marked": "import pytest\n@pytest.mark.schedprof(backend='off')\ndef test_one():\n    pass\n",
+}
+
+
+def modules_of(directory: Path, test: str, *arguments: str) -> set[str]:
+    """Return the modules that a session of one test has imported at its end."""
+    (directory / "pytest.ini").write_text("[pytest]\n")
+    (directory / "test_one.py").write_text(test)
+    options = ("-q", "-p", "no:cacheprovider", *arguments, "test_one.py")
+    command = [sys.executable, "-c", SESSION, *options]
+    environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    output = subprocess.check_output(command, cwd=directory, env=environment, text=True)
+    return set(output.splitlines()[-1].split()[1:])
+
+
+def test_unused_session_imports_only_these_modules(tmp_path: Path) -> None:
+    bare = modules_of(tmp_path, TESTS["unused"])
+    plugin = ("-p", "pytest_schedprof.plugin.hooks")
+    assert modules_of(tmp_path, TESTS["unused"], *plugin) - bare == OURS
+    assert not (tmp_path / ".schedprof").exists()
+
+
+@pytest.mark.parametrize(
+    ("test", "argument"), [("marked", "-v"), ("unused", "--schedprof-rate=50")]
+)
+def test_settings_are_read_when_needed(tmp_path: Path, test: str, argument: str) -> None:
+    used = modules_of(tmp_path, TESTS[test], "-p", "pytest_schedprof.plugin.hooks", argument)
+    assert "pytest_schedprof.measuring.settings" in used
