@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.pluginmanager.hasplugin("hypothesispytest"):  # the docker tests run without it
         from hypothesis import settings
 
-        settings.register_profile("fixed", derandomize=True, deadline=None)
+        settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=50)
         settings.load_profile("fixed")
 
     # Each process that a test starts would compile this package anew, and rewrite its assertions.

@@ -74,7 +74,7 @@ def main() -> None:
         first = first or total
         seconds = cpu_seconds() - before
         print(f"{name:32} {total:>12,} B  {total / first:7.2%}  {seconds:5.0f} s of CPU")
-        for file, size in sorted(files.items(), key=lambda each: -each[1]):
+        for file, size in sorted(files.items(), key=lambda item: -item[1]):
             print(f"    {file:38} {size:>12,} B")
 
 

@@ -106,17 +106,17 @@ def cost(arms: list[str], repeats: int, tasks: int) -> None:
     with load() as (control, client):
         for arm in interleaved([NOTHING, *arms], repeats + 1):
             rounds[arm].append(measure(control, client, backend_of(arm, rate_of(arm)), tasks))
-    base = median(each.cpu_us for each in rounds[NOTHING][1:])  # the first round warms up
+    base = median(one_round.cpu_us for one_round in rounds[NOTHING][1:])  # the first round warms up
     print(f"{repeats} rounds of {tasks} tasks each, without a backend {base:.0f} us per task")
     print(f"{'backend':20s} {'CPU per task':>13s} {'enter + leave':>14s} {'artifact':>10s}")
     ratios = {}
     for arm in arms:
         kept = rounds[arm][1:]
-        ratios[arm] = median(each.cpu_us for each in kept) / base
+        ratios[arm] = median(one_round.cpu_us for one_round in kept) / base
         around, size = median(r.around_s for r in kept), median(len(r.content) for r in kept)
         print(f"{arm:20s} {ratios[arm]:12.2f}x {around:12.3f} s {size / 1e6:7.2f} MB")
-    for arm, asked in ((arm, ASKED[arm]) for arm in arms if arm in ASKED):
-        print(closing_line(f"{arm}, times the CPU per task without", ratios[arm], asked))
+    for arm, most in ((arm, ASKED[arm]) for arm in arms if arm in ASKED):
+        print(closing_line(f"{arm}, times the CPU per task without", ratios[arm], most))
 
 
 def compare_scatter(windows: int, tasks: int, rate_hz: float) -> None:
@@ -128,7 +128,7 @@ def compare_scatter(windows: int, tasks: int, rate_hz: float) -> None:
             profile = backend.read(content, control.name_places)
             assert isinstance(profile, SampleProfile)
             profiles[arm].append(profile)
-    medians = {arm: print_scatter(arm, each[1:]) for arm, each in profiles.items()}
+    medians = {arm: print_scatter(arm, by_function[1:]) for arm, by_function in profiles.items()}
     for arm in SAMPLERS[1:]:
         ratio = medians[arm] / medians["pyspy"]
         print(closing_line(f"scatter of {arm} as part of pyspy's", ratio, 1.0))
@@ -138,7 +138,7 @@ def print_scatter(arm: str, profiles: list[SampleProfile]) -> float:
     functions = common_functions(profiles)
     shares = [shares_of([[profile]], drift=0.0) for profile in profiles]
     ratios = sorted(scatter(shares, functions))
-    samples = median(each.total.busy for each in shares)
+    samples = median(share.total.busy for share in shares)
     drift = max(0.0, sum(r * r for r in ratios) / len(ratios) - 1) ** 0.5 / samples**0.5
     print(
         f"{arm:8s} {len(profiles)} windows of {samples:.0f} busy samples, {len(functions)} "
@@ -154,8 +154,8 @@ def smallest_change(shares: list[Shares], functions: list[str]) -> float:
 
     A change must be larger to be seen in one window of each side; the median of the functions.
     """
-    values = [[each.of_function(name).value for each in shares] for name in functions]
-    return median(1.96 * 2**0.5 * stdev(each) / mean(each) for each in values)
+    values = [[share.of_function(name).value for share in shares] for name in functions]
+    return median(1.96 * 2**0.5 * stdev(column) / mean(column) for column in values)
 
 
 def exact(runs: int, tasks: int) -> None:

@@ -106,13 +106,13 @@ class Side:
     @property
     def broken(self) -> list[str]:
         """The other workloads."""
-        whole = {workload_of(each.test_id) for each in self.whole}
-        return [f"{each} ({self.name})" for each in WORKLOADS if each not in whole]
+        whole = {workload_of(comparison.test_id) for comparison in self.whole}
+        return [f"{workload} ({self.name})" for workload in WORKLOADS if workload not in whole]
 
     def against(self, other: Side) -> list[Comparison]:
         """Compare another side with this one, workload by workload."""
         comparisons = compare(self.whole, other.whole).comparisons
-        return [each for each in comparisons if each.same or each.changes]
+        return [comparison for comparison in comparisons if comparison.same or comparison.changes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +129,13 @@ class Failure:
     """A workload whose test a reversed patch lets fail."""
 
     workload: str
-    told: tuple[Change, ...]
+    changes: tuple[Change, ...]
     """The figures of the causes and those that regressed, in the order in which they are told."""
     place: float
     """Of the first one of a function at fault; infinite if there is none."""
 
     def __str__(self) -> str:
-        change = self.told[int(self.place) - 1 if self.place < inf else 0]
+        change = self.changes[int(self.place) - 1 if self.place < inf else 0]
         name = change.subject.partition(":")[2] or "the whole"
         relative = f"{change.relative:+.0%}" if change.relative is not None else "new"
         return f"{change.metric} of `{name}` {relative} (`{self.workload}`)"
@@ -160,24 +160,24 @@ class Row:
     @property
     def best(self) -> Failure | None:
         """The failure that names the function at fault the soonest, if any test fails."""
-        return min(self.failures, key=lambda each: each.place, default=None)
+        return min(self.failures, key=lambda failure: failure.place, default=None)
 
     def within(self, place: int) -> int:
         """Return how many failures name the function at fault up to this place."""
-        return sum(each.place <= place for each in self.failures)
+        return sum(failure.place <= place for failure in self.failures)
 
     def cells(self) -> tuple[str, ...]:
         """Texts of the row, as in `HEADINGS`."""
         failed = f"{len(self.failures)} of {self.compared}" if self.compared else ""
         places = [str(self.within(most)) if self.failures else "" for most in PLACES.values()]
         broken = f"broken: {', '.join(self.broken)}" if self.broken else ""
-        told = str(self.best or ("**missed**" if self.compared else ""))
+        best = str(self.best or ("**missed**" if self.compared else ""))
         return (
             self.name,
             self.what,
             failed,
             *places,
-            "; ".join(filter(None, [told, broken, self.refused])),
+            "; ".join(filter(None, [best, broken, self.refused])),
             f"{len(alarms(self.null))} of {len(self.null)}" if self.null else "",
             f"{self.seconds:.0f}",
         )
@@ -190,7 +190,7 @@ def workload_of(test_id: str) -> str:
 
 def is_whole(result: Result) -> bool:
     """Whether a workload did its work: it neither failed nor ran no task."""
-    return result.is_usable and all(each.window.tasks for each in result.backends)
+    return result.is_usable and all(backend.window.tasks for backend in result.backends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,13 +225,15 @@ class Trials:
         row.compared = len(compared)
         row.broken += side.broken
         functions = changed_functions(patch, site_of(good), site_of(bad))
-        row.failures = [failure(each, patch, functions) for each in compared if alarms([each])]
+        row.failures = [
+            failure(comparison, patch, functions) for comparison in compared if alarms([comparison])
+        ]
 
     def _release(self, interpreter: Path, name: str, seed: str, row: Row) -> Release:
         """Run the workloads twice in a release; the second run is a null arm of this row."""
         bounds = replace(self.bounds, seed=seed)
         own = self.place / f"release-{name}-{seed}"
-        first, second = (session(interpreter, own / each, bounds) for each in ("first", "second"))
+        first, second = (session(interpreter, own / name, bounds) for name in ("first", "second"))
         row.null = first.against(second)
         row.broken = [*first.broken, *second.broken]
         return Release(bounds, first)
@@ -281,8 +283,8 @@ def session(
 
     Packages of the given directory are imported before all others.
     """
-    told = place / "said.txt"
-    if not told.exists():
+    output_file = place / "said.txt"
+    if not output_file.exists():
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         shutil.copy(HERE / "shipped.py", place)
@@ -296,19 +298,19 @@ def session(
             _, said = run(command, deadline=deadline, cwd=place, more=more)
         except subprocess.TimeoutExpired:
             said = f"did not end in {bounds.session_s:g} s"
-        told.write_text(said)
+        output_file.write_text(said)
     written = sorted(place.glob(".schedprof/2*/tests/*/result.json"))
     results = (read_record(path, Result) for path in written)
-    side = Side(place.name, tuple(each for each in results if is_whole(each)))
+    side = Side(place.name, tuple(result for result in results if is_whole(result)))
     if not side.whole:
-        last = (told.read_text().strip().splitlines() or ["no output"])[-1]
+        last = (output_file.read_text().strip().splitlines() or ["no output"])[-1]
         raise NotRunError(f"no workload ran in {place.name}: {last}")
     return side
 
 
 def alarms(compared: Sequence[Comparison]) -> list[Comparison]:
     """Return the comparisons that let a test fail."""
-    return [each for each in compared if each.of(Outcome.REGRESSED)]
+    return [comparison for comparison in compared if comparison.of(Outcome.REGRESSED)]
 
 
 def failure(comparison: Comparison, patch: Patch, changed: frozenset[str]) -> Failure:
@@ -320,13 +322,13 @@ def failure(comparison: Comparison, patch: Patch, changed: frozenset[str]) -> Fa
         for cause in comparison.causes
     }
     regressed = comparison.of(Outcome.REGRESSED)
-    told = (*causes.values(), *(change for change in regressed if change.subject not in causes))
+    changes = (*causes.values(), *(change for change in regressed if change.subject not in causes))
     places = (
         place
-        for place, change in enumerate(told, start=1)
+        for place, change in enumerate(changes, start=1)
         if is_at_fault(change.subject, patch, changed)
     )
-    return Failure(workload_of(comparison.test_id), told, next(places, inf))
+    return Failure(workload_of(comparison.test_id), changes, next(places, inf))
 
 
 def is_at_fault(function: str, patch: Patch, changed: frozenset[str]) -> bool:
@@ -354,8 +356,8 @@ def sums(rows: Sequence[Row]) -> str:
     """Say how many commits and tests were caught, and how many null arms raised an alarm."""
     patches = [row for row in rows if row.compared]
     within = {words: [row.within(most) for row in patches] for words, most in PLACES.items()}
-    commits = ", ".join(f"{sum(map(bool, each))} {words}" for words, each in within.items())
-    tests = ", ".join(f"{sum(each)} {words}" for words, each in within.items())
+    commits = ", ".join(f"{sum(map(bool, rows))} {words}" for words, rows in within.items())
+    tests = ", ".join(f"{sum(rows)} {words}" for words, rows in within.items())
     failing = [len(row.failures) for row in patches]
     nulls = [arm for row in rows for arm in row.null]
     broken, refused = sum(len(row.broken) for row in rows), sum(bool(row.refused) for row in rows)

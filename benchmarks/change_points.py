@@ -52,9 +52,9 @@ SEED = 20261121
 TRENDS = tuple(kind for kind in KINDS if "trend" in kind)
 
 
-def large(series: Series, found: Iterable[int]) -> list[int]:
+def large(series: Series, steps: Iterable[int]) -> list[int]:
     """Drop steps that are smaller than asked for, the smallest first."""
-    places = sorted(found)
+    places = sorted(steps)
     while places:
         borders = [0, *places, len(series.values)]
         means = [fmean(series.values[a:b]) for a, b in pairwise(borders)]
@@ -80,16 +80,16 @@ def ours(series: Series) -> list[int]:
 
 def three_sigma(series: Series) -> list[int]:
     """Start of each alarm; an alarm that continues is the same one."""
-    found, before = [], 0
+    ends, before = [], 0
     for end in range(13, len(series.values) + 1):
         base, last = series.values[end - 13 : end - 3], series.values[end - 3 : end]
         mean = fmean(base)
         least = max(3 * stdev(base), series.relative * mean, series.absolute)
         now = (min(last) > mean + least) - (max(last) < mean - least)
         if now and now != before:
-            found.append(end - 3)
+            ends.append(end - 3)
         before = now
-    return found
+    return ends
 
 
 def asv(series: Series) -> list[int]:
@@ -144,7 +144,7 @@ class Score:
 
     points: int = 0
     steps: int = 0
-    found: int = 0
+    hits: int = 0
     false: int = 0
     delays: list[float] = field(default_factory=list)
 
@@ -152,15 +152,15 @@ class Score:
         return Score(
             self.points + other.points,
             self.steps + other.steps,
-            self.found + other.found,
+            self.hits + other.hits,
             self.false + other.false,
             self.delays + other.delays,
         )
 
     def line(self, name: str) -> str:
-        told = self.found + self.false
-        precision = f"{self.found / told:.1%}" if self.found else "-"
-        recall = f"{self.found / self.steps:.1%}" if self.steps else "-"
+        alarms = self.hits + self.false
+        precision = f"{self.hits / alarms:.1%}" if self.hits else "-"
+        recall = f"{self.hits / self.steps:.1%}" if self.steps else "-"
         delay = f"{median(self.delays):.0f}" if self.delays else "-"
         return f"  {name:<12}{precision:>10}{recall:>10}{self.per_thousand:>11.2f}{delay:>7}"
 
@@ -171,11 +171,11 @@ class Score:
 
 def score(rule: Rule, series: Sequence[Series], delayed: int = DELAYED) -> Score:
     total = Score()
-    for number, each in enumerate(series):
-        places = rule(each)
-        found = [step for step in each.steps if take(places, step)]
-        delays = [delay(rule, each, step) for step in found] if number < delayed else []
-        total += Score(len(each.values), len(each.steps), len(found), len(places), delays)
+    for number, one in enumerate(series):
+        places = rule(one)
+        caught = [step for step in one.steps if take(places, step)]
+        delays = [delay(rule, one, step) for step in caught] if number < delayed else []
+        total += Score(len(one.values), len(one.steps), len(caught), len(places), delays)
     return total
 
 
@@ -199,11 +199,11 @@ def delay(rule: Rule, series: Series, step: int) -> float:
 def told_as_trend(series: Sequence[Series]) -> int:
     """Number of steps that our rule reports only as part of a trend."""
     count = 0
-    for each in series:
-        found = whole(each)
-        places = [step.at for step in found.steps]
-        missed = [step for step in each.steps if not take(places, step)]
-        count += sum(any(t.first < step <= t.last for t in found.trends) for step in missed)
+    for one in series:
+        course = whole(one)
+        places = [step.at for step in course.steps]
+        missed = [step for step in one.steps if not take(places, step)]
+        count += sum(any(t.first < step <= t.last for t in course.trends) for step in missed)
     return count
 
 
@@ -243,7 +243,7 @@ def main() -> None:
         steps, points = by_rule["ours"].steps, by_rule["ours"].points
         print(f"{kind}: {points} points, {steps} steps")
         print(f"  {'':<12}{'precision':>10}{'recall':>10}{'false/1000':>11}{'delay':>7}")
-        print("\n".join(each.line(name) for name, each in by_rule.items()))
+        print("\n".join(score.line(name) for name, score in by_rule.items()))
     missing = [name for name in RULES if name not in rules]
     print(f"not installed, and left out: {', '.join(missing)}\n" if missing else "")
     report(scores, sets)
@@ -252,13 +252,13 @@ def main() -> None:
 def together(scores: dict[str, dict[str, Score]], kinds: Iterable[str]) -> dict[str, Score]:
     """Sum the scores of each rule over kinds of series."""
     first, *others = [scores[kind] for kind in kinds]
-    return {name: sum((each[name] for each in others), first[name]) for name in first}
+    return {name: sum((scores[name] for scores in others), first[name]) for name in first}
 
 
 def report(scores: dict[str, dict[str, Score]], sets: dict[str, list[Series]]) -> None:
     total = together(scores, KINDS)["ours"]
     trends = sum(told_as_trend(series) for series in sets.values())
-    print(f"of {total.steps - total.found} steps that we miss, {trends} are within a trend we tell")
+    print(f"of {total.steps - total.hits} steps that we miss, {trends} are within a trend we tell")
     counts = together(scores, [kind for kind in KINDS if kind.startswith("counts")])["ours"]
     print(closing_line("steps of counts missed or invented", wrong(counts), 0))
     level = together(scores, [kind for kind in KINDS if kind not in TRENDS])["ours"]
@@ -269,8 +269,8 @@ def report(scores: dict[str, dict[str, Score]], sets: dict[str, list[Series]]) -
             print(closing_line(f"missed and false steps, as a part of {name}'s", ratio, 1))
 
 
-def wrong(found: Score) -> int:
-    return found.steps - found.found + found.false
+def wrong(score: Score) -> int:
+    return score.steps - score.hits + score.false
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def read_corpus(directories: Sequence[Path], release: str = "") -> list[Patch]:
         paths = sorted(directory.glob("*.patch"))
         patches += [patch for path in paths if (patch := _patch(path, rows, release)) is not None]
     return sorted(
-        patches, key=lambda each: ([int(part) for part in each.release.split(".")], each.path)
+        patches, key=lambda patch: ([int(part) for part in patch.release.split(".")], patch.path)
     )
 
 
@@ -94,11 +94,11 @@ def reverse(patch: Patch, site: Path) -> None:
 
 def read_bugs(directory: Path) -> list[Patch]:
     """Return the patches below a line that begins with "Bugs" in the README.md of a directory."""
-    told = dict(_rows(directory / "README.md", is_bug=True))
+    rows = dict(_rows(directory / "README.md", is_bug=True))
     return [
         Patch(path, row.release, row.number, row.what)
         for path in sorted(directory.glob("*.patch"))
-        if (row := told.get(path.stem)) is not None
+        if (row := rows.get(path.stem)) is not None
     ]
 
 
@@ -128,14 +128,14 @@ def _rows(readme: Path, *, is_bug: bool = False) -> Iterator[tuple[str, Patch | 
 
 def changed_functions(patch: Patch, before: Path, after: Path) -> frozenset[str]:
     """Return the functions whose code differs between two trees, as `module:qualname`."""
-    found: set[str] = set()
+    changed: set[str] = set()
     for file in patch.files:
         if file.endswith(".py"):
             old, new = (dict(_functions(tree / file)) for tree in (before, after))
             module = module_of(file)
             differing = {name for name in old | new if old.get(name) != new.get(name)}
-            found.update(f"{module}:{name}" for name in differing)
-    return frozenset(found)
+            changed.update(f"{module}:{name}" for name in differing)
+    return frozenset(changed)
 
 
 def module_of(file: str) -> str:

@@ -65,12 +65,12 @@ def record(name: str, windows: int, tasks: int, rate_hz: float) -> list[SamplePr
 def common_functions(profiles: list[SampleProfile]) -> list[str]:
     """Functions of the scheduler with a mean share between 2 and 95 %."""
     shares = [shares_of([[profile]], drift=0.0) for profile in profiles]
-    names = {name for each in shares for name in each.total.inclusive}
+    names = {name for share in shares for name in share.total.inclusive}
     return [
         name
         for name in sorted(names)
         if owner_of(name) not in PLUMBING | NOT_SCHEDULER
-        and 0.02 < mean(each.of_function(name).value for each in shares) < 0.95
+        and 0.02 < mean(share.of_function(name).value for share in shares) < 0.95
     ]
 
 
@@ -78,7 +78,7 @@ def misses(shares: list[Shares], functions: list[str]) -> tuple[float, float]:
     """Return how often the guess is below the lower bound, and above the upper bound."""
     below = above = cases = 0
     for name in functions:
-        estimates = [each.of_function(name) for each in shares]
+        estimates = [share.of_function(name) for share in shares]
         for index, estimate in enumerate(estimates):
             guess = mean(e.value for i, e in enumerate(estimates) if i != index)
             below += guess < estimate.low
@@ -91,8 +91,8 @@ def scatter(shares: list[Shares], functions: list[str]) -> list[float]:
     """Standard deviation of each function's share over windows, divided by the binomial one."""
     ratios = []
     for name in functions:
-        values = [each.of_function(name).value for each in shares]
-        samples = mean(each.total.busy for each in shares)
+        values = [share.of_function(name).value for share in shares]
+        samples = mean(share.total.busy for share in shares)
         binomial = (mean(values) * (1 - mean(values)) / samples) ** 0.5
         ratios.append(stdev(values) / binomial)
     return ratios
@@ -139,7 +139,7 @@ def report(profiles: list[SampleProfile]) -> None:
     print(f"{len(profiles)} windows, {len(functions)} functions")
     print(f"busy samples per window: median {median(s.total.busy for s in shares)}")
     print(f"scatter / binomial: median {median(ratios):.2f}, highest {ratios[-1]:.2f}")
-    samples = mean(each.total.busy for each in shares)
+    samples = mean(share.total.busy for share in shares)
     drift = (max(0.0, mean(ratio**2 for ratio in ratios) - 1) / samples) ** 0.5
     print(f"drift that explains the scatter: {drift:.3f}")
     within = [e.dispersion for s in shares for e in map(s.of_function, functions)]

@@ -55,14 +55,14 @@ class Release:
 
     def took(self, shape: str, path: Path, recording: Path | None = None) -> Figures:
         """Do the same in a process of that release."""
-        told = [
+        words = [
             shape,
             str(recording or ""),
             self._arguments.size,
             self._arguments.workers,
             str(path),
         ]
-        command = [self._interpreter, __file__, "--alone", json.dumps(told)]
+        command = [self._interpreter, __file__, "--alone", json.dumps(words)]
         output = subprocess.check_output(command, text=True)
         return Figures(**json.loads(output.splitlines()[-1]))
 
@@ -90,7 +90,9 @@ def measured(releases: Sequence[Release], shapes: Sequence[str]) -> dict[str, li
     measurements: dict[str, list[Row]] = {"replay": [], "work": []}
     for shape in shapes:
         with tempfile.TemporaryDirectory() as place:
-            real = {each.name: each.took(shape, Path(place, each.name)) for each in releases}
+            real = {
+                release.name: release.took(shape, Path(place, release.name)) for release in releases
+            }
         for recorder in releases:
             for what, rows in compared(shape, recorder, releases, real).items():
                 measurements[what] += rows
@@ -111,15 +113,15 @@ def main() -> int:
     print(f"{'workload':15} {'recorded':10} {'then':10} {'what':7} "
           f"{'transitions':>11} {'makespan':>9} {'bytes':>6}")  # fmt: skip
     measurements = measured(
-        [Release(each, arguments) for each in arguments.releases], arguments.shapes
+        [Release(version, arguments) for version in arguments.releases], arguments.shapes
     )
     names = ("transitions", "makespan", "bytes")
     for what, rows in measurements.items():
-        for name, asked, column in zip(
+        for name, most, column in zip(
             names, (TRANSITIONS, MAKESPAN, BYTES), zip(*rows, strict=True), strict=True
         ):
-            worst = max(abs(each - 1) for each in column)
-            print(closing_line(f"{what}: {name}, worst departure", worst, asked))
+            worst = max(abs(ratio - 1) for ratio in column)
+            print(closing_line(f"{what}: {name}, worst departure", worst, most))
     return 0
 
 

@@ -31,13 +31,13 @@ OFF, ON, VIEWED = "off", "on", "viewed"
 
 def schedulers(stack: ExitStack) -> dict[str, SchedulerUnderTest]:
     """Start a scheduler for each arm, and view the dashboard of one."""
-    found = {}
+    sessions = {}
     for arm in (OFF, ON, VIEWED):
         options = {} if arm == OFF else {"dashboard": "true"}
-        found[arm] = stack.enter_context(opened("simulated", WORKERS, options))
-    session = pull_session(url=found[VIEWED].client.dashboard_link)
+        sessions[arm] = stack.enter_context(opened("simulated", WORKERS, options))
+    session = pull_session(url=sessions[VIEWED].client.dashboard_link)
     stack.callback(session.close)
-    return found
+    return sessions
 
 
 def main() -> None:

@@ -82,8 +82,8 @@ def mirror() -> str:
     etc = Path("/etc/apt")
     files = [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]
     texts = [file.read_text(errors="replace") for file in files if file.is_file()]
-    if found := re.search(r"\bhttps?://\S+/debian/?(?=\s)", "\n".join(texts)):
-        return found[0]
+    if address := re.search(r"\bhttps?://\S+/debian/?(?=\s)", "\n".join(texts)):
+        return address[0]
     sys.exit("no Debian archive in /etc/apt: run this on Debian, or give --archive")
 
 
@@ -103,7 +103,7 @@ def download(directory: Path) -> Path:
     apt = [
         "apt-get",
         "-qq",
-        *(word for each in options.items() for word in ("-o", "=".join(map(str, each)))),
+        *(word for option in options.items() for word in ("-o", "=".join(map(str, option)))),
     ]
     subprocess.run([*apt, "update"], check=True, timeout=300)
     fetch = [*apt, "source", "--tar-only", "--download-only", PACKAGE]

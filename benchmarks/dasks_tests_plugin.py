@@ -80,10 +80,10 @@ class Session:
     def _chosen(self, items: list[pytest.Item]) -> list[pytest.Item]:
         if self.order.chosen:
             return [item for item in items if item.nodeid in {*self.order.chosen}]
-        here = [item for item in items if is_wrapped(item)]
+        wrapped = [item for item in items if is_wrapped(item)]
         elsewhere = [item for item in items if not is_wrapped(item) and uses_fixture(item)]
         most = self.order.most
-        return [*spread(here, most), *spread(elsewhere, most // FEW)]
+        return [*spread(wrapped, most), *spread(elsewhere, most // FEW)]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:

@@ -55,8 +55,8 @@ class Searched:
     seconds: float
 
     def __str__(self) -> str:
-        told = "".join(f"\n    {each}" for each in self.stories)
-        return f"{len(self.failed)} seeds failed in {self.seconds:.0f} s{told}"
+        stories = "".join(f"\n    {story}" for story in self.stories)
+        return f"{len(self.failed)} seeds failed in {self.seconds:.0f} s{stories}"
 
 
 def search(interpreter: Path, place: Path, seeds: int, most_s: float) -> Searched:
@@ -74,15 +74,15 @@ def search(interpreter: Path, place: Path, seeds: int, most_s: float) -> Searche
     (place / "said.txt").write_text(said)
     if " passed" not in said and " failed" not in said:
         raise NotRunError((said.strip().splitlines() or ["no output"])[-1])
-    failed = frozenset(int(each) for each in SEED.findall(said))
+    failed = frozenset(int(seed) for seed in SEED.findall(said))
     return Searched(failed, tuple(stories(said)), time.monotonic() - begun)
 
 
 def stories(said: str) -> Iterator[str]:
     """Yield each thing that went wrong once: its last line, which says where."""
-    found = (f"{each['first']}{each['places']}".splitlines()[-1] for each in STORY.finditer(said))
-    told = (NUMBERS.sub("N", each.removeprefix("E").strip())[:150] for each in found)
-    return iter(dict.fromkeys(told))
+    ends = (f"{match['first']}{match['places']}".splitlines()[-1] for match in STORY.finditer(said))
+    stories = (NUMBERS.sub("N", end.removeprefix("E").strip())[:150] for end in ends)
+    return iter(dict.fromkeys(stories))
 
 
 def try_bug(patch: Patch, place: Path, seeds: int, most_s: float) -> bool:
@@ -97,7 +97,7 @@ def try_bug(patch: Patch, place: Path, seeds: int, most_s: float) -> bool:
     print(f"{patch.path.stem} {patch.number} {patch.what}")
     print(f"  with the fix: {mended}\n  without it: {broken}", flush=True)
     only = sorted(broken.failed - mended.failed)
-    print(f"  only without it: {', '.join(f'seed{each}' for each in only) or 'none'}", flush=True)
+    print(f"  only without it: {', '.join(f'seed{seed}' for seed in only) or 'none'}", flush=True)
     return bool(only)
 
 

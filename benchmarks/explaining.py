@@ -206,7 +206,7 @@ class Row(NamedTuple):
     note: str = ""
 
     def __str__(self) -> str:
-        figures = "".join(f"{each:>8}" for each in self[1:5])
+        figures = "".join(f"{cell:>8}" for cell in self[1:5])
         return f"{self.name:44}{figures}  {self.note or '; '.join(self.missed[:1])}"
 
 

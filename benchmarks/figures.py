@@ -27,10 +27,10 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return medians[int(0.025 * RESAMPLES)], medians[int(0.975 * RESAMPLES)]
 
 
-def closing_line(what: str, value: float, asked: float, unit: str = "") -> str:
-    """Text of a figure, the asked one, and whether it was reached."""
-    verdict = "reached" if value <= asked else "NOT reached"
-    return f"{what}: {value:.4g}{unit}, asked: at most {asked:g}{unit}: {verdict}"
+def closing_line(what: str, value: float, most: float, unit: str = "") -> str:
+    """Text of a figure, the most that was asked, and whether it was reached."""
+    verdict = "reached" if value <= most else "NOT reached"
+    return f"{what}: {value:.4g}{unit}, asked: at most {most:g}{unit}: {verdict}"
 
 
 def peak_megabytes() -> float:
@@ -42,8 +42,8 @@ def peak_megabytes() -> float:
 def read_afresh(program: str, path: Path) -> tuple[list[float], float, str]:
     """Read a file in a fresh process; return its seconds by step, megabytes and findings."""
     output = subprocess.check_output([sys.executable, program, "--read", str(path)])
-    steps, megabytes, found = json.loads(output)
-    return steps, megabytes, found
+    steps, megabytes, summary = json.loads(output)
+    return steps, megabytes, summary
 
 
 def report_reading(

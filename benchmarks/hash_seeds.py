@@ -126,9 +126,9 @@ def unchanged(project: Project, sessions: int) -> None:
     project.session("save", "random")
     failed = 0
     for _ in range(sessions):
-        found = list(regressed(project.session("compare", "random")))
-        failed += bool(found)
-        print("false alarm:" if found else "same", *found, flush=True)
+        regressions = list(regressed(project.session("compare", "random")))
+        failed += bool(regressions)
+        print("false alarm:" if regressions else "same", *regressions, flush=True)
     print(f"unchanged code, random seeds: {failed} of {sessions} sessions failed, required: none")
 
 
@@ -140,7 +140,9 @@ def planted(project: Project, sessions: int) -> None:
         for name, (qualname, _) in PLANTED.items():
             project.plant(name)
             runs = [list(regressed(project.session("compare", seed))) for _ in range(sessions)]
-            caught = sum(any(qualname in each for each in found) for found in runs)
+            caught = sum(
+                any(qualname in function for function in regressions) for regressions in runs
+            )
             print(f"{name}, seed {seed}: caught by name in {caught} of {sessions}", flush=True)
     print("required: with random seeds at least as many as with a fixed one")
 

@@ -103,8 +103,8 @@ def run(place: Path, number: int, numbers: int) -> Run:
 
 def regressed(before: Run, after: Run) -> Sequence[Change]:
     """Return what regressed between two runs."""
-    (found,) = compare([before.result], [after.result]).comparisons
-    return found.of(Outcome.REGRESSED)
+    (comparison,) = compare([before.result], [after.result]).comparisons
+    return comparison.of(Outcome.REGRESSED)
 
 
 def main() -> None:
@@ -121,32 +121,32 @@ def main() -> None:
     report(unchanged, planted)
 
 
-def _told(found: Run) -> Run:
+def _told(run: Run) -> Run:
     print(
-        f"{found.instructions:,.1f} instructions per task; {found.cpu_s:.1f} s of CPU time, "
-        f"{found.wall_s:.1f} s by the clock",
+        f"{run.instructions:,.1f} instructions per task; {run.cpu_s:.1f} s of CPU time, "
+        f"{run.wall_s:.1f} s by the clock",
         flush=True,
     )
-    return found
+    return run
 
 
 def report(unchanged: Sequence[Run], planted: Sequence[Run]) -> None:
     """Print the figures."""
-    middle = median(each.instructions for each in unchanged)
-    spread = [abs(each.instructions / middle - 1) for each in unchanged]
+    middle = median(run.instructions for run in unchanged)
+    spread = [abs(run.instructions / middle - 1) for run in unchanged]
     pairs = list(combinations(unchanged, 2))
-    alarms = [found for found in (regressed(*pair) for pair in pairs) if found]
-    for found in alarms[:5]:
-        print("false alarm:", found[0])
+    alarms = [changes for changes in (regressed(*pair) for pair in pairs) if changes]
+    for changes in alarms[:5]:
+        print("false alarm:", changes[0])
     print(closing_line("largest distance from the median", 100 * max(spread), 0.2, " %"))
     print(closing_line(f"false alarms in {len(pairs)} pairs", len(alarms), 0))
     if planted:
-        rise = 100 * (median(each.instructions for each in planted) / middle - 1)
+        rise = 100 * (median(run.instructions for run in planted) / middle - 1)
         mixed = [regressed(*pair) for pair in product(unchanged, planted)]
-        missed = sum(1 for found in mixed if not found)
+        missed = sum(1 for changes in mixed if not changes)
         print(f"planted: {rise:.2f} %, found in {mixed[0][0].subject if mixed[0] else 'nothing'}")
         print(closing_line(f"missed in {len(mixed)} pairs", missed, 0))
-    seconds = median(each.cpu_s for each in [*unchanged, *planted])
+    seconds = median(run.cpu_s for run in [*unchanged, *planted])
     print(closing_line("CPU time of a session, median", seconds, 30, " s"))
 
 

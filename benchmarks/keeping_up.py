@@ -38,9 +38,9 @@ def busy_processes(count: int) -> Iterator[None]:
     try:
         yield
     finally:
-        for each in processes:
-            each.kill()
-            each.wait()
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 def work(client: Client, seconds: float) -> None:
@@ -49,16 +49,16 @@ def work(client: Client, seconds: float) -> None:
         wait(client.map(inc, range(2000), pure=False))
 
 
-def told(control: Control, client: Client, rate_hz: float) -> tuple[bool, bool]:
+def warned(control: Control, client: Client, rate_hz: float) -> tuple[bool, bool]:
     """Return whether a recording told at its begin, and at its end, that the rate is too high."""
     pyspy._known.clear()
     recording: Any = pyspy.PySpyBackend(rate_hz=rate_hz, options={}).start(control, timeout_s=30)
     before = recording.forewarn(timeout_s=30)
     work(client, WINDOW_S)
     after = recording.stop(timeout_s=30)
-    for each in (*before, *after.warnings):
-        print(f"    {each}")
-    return bool(before), any("behind" in each for each in after.warnings)
+    for warning in (*before, *after.warnings):
+        print(f"    {warning}")
+    return bool(before), any("behind" in warning for warning in after.warnings)
 
 
 def main() -> None:
@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, action="append")
     arguments = parser.parse_args()
     rates = arguments.rate or [250.0, 1000.0]
-    found: dict[float, list[tuple[bool, bool]]] = {each: [] for each in rates}
+    by_rate: dict[float, list[tuple[bool, bool]]] = {rate: [] for rate in rates}
     with ExitStack() as opened:
         opened.enter_context(busy_processes(arguments.busy))
         cluster = SimulatedCluster(WORKERS, timeout_s=60)
@@ -81,8 +81,8 @@ def main() -> None:
             print(f"doctor: {doctor:.0f} Hz, at a load of {os.getloadavg()[0]:.1f}")
             for rate in rates:
                 print(f"  {rate:g} Hz")
-                found[rate].append(told(control, client, rate))
-    for rate, outcomes in found.items():
+                by_rate[rate].append(warned(control, client, rate))
+    for rate, outcomes in by_rate.items():
         print(
             f"{rate:g} Hz beside {arguments.busy} busy processes: kept in "
             f"{sum(not late for _, late in outcomes)} of {len(outcomes)} windows; told before in "

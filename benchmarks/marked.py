@@ -100,8 +100,8 @@ class Times:
                 module, _, name = place.partition(":")
                 owner = import_module(f"pytest_schedprof.{module}")
                 *path, last = name.split(".")
-                for each in path:
-                    owner = getattr(owner, each)
+                for name in path:
+                    owner = getattr(owner, name)
                 setattr(owner, last, self._timed(part, getattr(owner, last)))
 
     def _timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -158,15 +158,17 @@ def report(arms: list[str], tests: list[Any], pages: float) -> None:
     print("milliseconds of a test: its quickest quarter, its median; the parts are medians")
     print(f"{'':10s} quick median  ratio " + " ".join(f"{part:>6s}" for part in PARTS))
     for arm in arms:
-        parts = [found for name, _, found in tests if name == arm][1:]
-        told = {part: median(each.get(part, 0.0) for each in parts) for part in PARTS}
-        told["page"] = pages / marked if arm != "unmarked" else 0.0
+        parts = [seconds for name, _, seconds in tests if name == arm][1:]
+        shown = {
+            part: median(part_seconds.get(part, 0.0) for part_seconds in parts) for part in PARTS
+        }
+        shown["page"] = pages / marked if arm != "unmarked" else 0.0
         times = [quickest(seconds[arm]), median(seconds[arm])]
         print(
             f"{arm:10s} "
             + " ".join(f"{value * 1e3:5.0f} " for value in times)
             + f"{times[0] / quickest(bare):6.2f} "
-            + " ".join(f"{value * 1e3:6.1f}" for value in told.values())
+            + " ".join(f"{value * 1e3:6.1f}" for value in shown.values())
         )
     print(f"pages: {pages * 1e3 / marked:.0f} ms a marked test, on top of the ratio")
     for arm in JUDGED:

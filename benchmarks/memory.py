@@ -45,8 +45,10 @@ def window(
         wait(futures)
     assert recorder.troubles == []
     ((segment,),) = recorder.rounds
-    profiles = [each.read(segment.raw[each.name].content, control.name_places) for each in backends]
-    costs = [each for each in profiles if isinstance(each, CostProfile)]
+    profiles = [
+        backend.read(segment.raw[backend.name].content, control.name_places) for backend in backends
+    ]
+    costs = [profile for profile in profiles if isinstance(profile, CostProfile)]
     unit = unit_of(tasks, {"cpu": segment.facts.cpu_seconds / tasks * 1e6}, costs)
     return dict(unit.whole)
 
@@ -63,18 +65,24 @@ def main() -> None:
         with Control(cluster.address) as control, Client(cluster.address) as client:
             window(control, client, arguments.tasks, None)  # do first what is slow only once
             for name, options in MODES.items():
-                found = [
+                measurements = [
                     window(control, client, arguments.tasks, options)
                     for _ in range(arguments.windows)
                 ]
-                cpu = median(each["cpu"] for each in found)
+                cpu = median(measurement["cpu"] for measurement in measurements)
                 base = base or cpu
-                peaks = [each["peak"] for each in found if "peak" in each]
+                peaks = [
+                    measurement["peak"] for measurement in measurements if "peak" in measurement
+                ]
                 if name == "memray":
                     ratio = max(peaks) / min(peaks)
                 print(f"{name}: {cpu:.0f} us of CPU per task, {cpu / base:.1f} times", end="")
                 for metric in ("peak", "leaked"):
-                    amounts = sorted(each[metric] / 1e6 for each in found if metric in each)
+                    amounts = sorted(
+                        measurement[metric] / 1e6
+                        for measurement in measurements
+                        if metric in measurement
+                    )
                     if amounts:
                         print(f", {metric} {amounts[0]:.2f} to {amounts[-1]:.2f} MB", end="")
                 print()

@@ -59,7 +59,7 @@ def _session(place: Path, cluster: str, tests: Sequence[str], *, is_planted: boo
 
 def _run(*command: str, planted: str = "") -> None:
     known = {**os.environ, "PYTHONHASHSEED": "0", "PLANTED": planted}
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, *command],
         env=known,
         stdout=subprocess.PIPE,
@@ -67,8 +67,8 @@ def _run(*command: str, planted: str = "") -> None:
         text=True,
         timeout=TIMEOUT_S,
     )
-    if found.returncode:
-        sys.exit(found.stdout)
+    if process.returncode:
+        sys.exit(process.stdout)
 
 
 def nights_of(place: Path, cluster: str) -> Iterator[list[Result]]:

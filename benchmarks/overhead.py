@@ -85,7 +85,7 @@ def measure(backend: str, pairs: int, tasks: int, rate_hz: float) -> dict[str, l
     return {name: values[WARM_UP_PAIRS:] for name, values in costs.items()}
 
 
-def report(costs: dict[str, list[float]], asked: float) -> None:
+def report(costs: dict[str, list[float]], most: float) -> None:
     for name, values in costs.items():
         print(
             f"{name:10s} {len(values)} rounds, CPU per task: median {median(values):.1f} us, "
@@ -95,7 +95,7 @@ def report(costs: dict[str, list[float]], asked: float) -> None:
     low, high = interval(ratios)
     print(f"median of paired ratios {median(ratios):.3f}, 95 % interval [{low:.3f}, {high:.3f}]")
     ratio = median(costs["profiled"]) / median(costs["unprofiled"])
-    print(closing_line("ratio of the medians", ratio, asked))
+    print(closing_line("ratio of the medians", ratio, most))
 
 
 def main() -> None:

@@ -32,9 +32,9 @@ OPENED = "performance.getEntriesByType('navigation')[0].loadEventEnd"
 
 def repeated(run: RunFiles, tests: int, path: Path) -> Path:
     """Return a run in which the tests of another one are repeated."""
-    found = [each for each in run.tests if each.result]
+    tests_with_results = [test for test in run.tests if test.result]
     entries = []
-    for number, test in enumerate(islice(cycle(found), tests)):
+    for number, test in enumerate(islice(cycle(tests_with_results), tests)):
         assert test.result is not None
         name, place = f"{test.entry.test_id}-{number}", path / f"tests/{number}"
         place.mkdir(parents=True)
@@ -68,21 +68,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--tests", type=int, nargs="+", default=[20, 50, 200])
-    asked = parser.parse_args()
-    run, known = read_run(asked.run.resolve()), BackendRegistry().facts
+    arguments = parser.parse_args()
+    run, known = read_run(arguments.run.resolve()), BackendRegistry().facts
     program = next(filter(None, map(shutil.which, NAMES)))
     first = 0.0
     print("tests  written in CPU  all pages  page of the run  opened in  relative")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        for tests in asked.tests:
+        for tests in arguments.tests:
             # Beside the run, because hard links cannot leave its file system.
-            with tempfile.TemporaryDirectory(dir=asked.run.resolve().parent) as place:
+            with tempfile.TemporaryDirectory(dir=arguments.run.resolve().parent) as place:
                 copy = repeated(run, tests, Path(place) / "run")
                 began = time.process_time()
                 page = write_pages(copy, known=known)
                 spent = time.process_time() - began
-                size = sum(each.stat().st_size for each in copy.rglob("*.html"))
+                size = sum(page.stat().st_size for page in copy.rglob("*.html"))
                 opened = seconds_to_open(browser, page)
                 first = first or opened
                 print(

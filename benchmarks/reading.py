@@ -46,9 +46,9 @@ def read(path: Path) -> None:
     functions, owners = len(shares.functions()), len(shares.owners())
     times.append(time.perf_counter())
     samples = sum(len(thread.samples) for thread in profile.threads)
-    found = f"{samples} samples, {len(profile.stacks)} stacks, {functions} functions, "
+    summary = f"{samples} samples, {len(profile.stacks)} stacks, {functions} functions, "
     steps = [after - before for before, after in pairwise(times)]
-    print(json.dumps([steps, peak_megabytes(), f"{found}{owners} owners"]))
+    print(json.dumps([steps, peak_megabytes(), f"{summary}{owners} owners"]))
 
 
 def main() -> None:

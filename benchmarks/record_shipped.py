@@ -79,7 +79,7 @@ def sweep(client: Client) -> Any:
 def trial(value: float) -> Any:
     """Return the error of a parameter, averaged over several parts of the data."""
     data = [delayed(load)(fold) for fold in range(FOLDS)]
-    errors = [delayed(fit)(each, value) for each in data]
+    errors = [delayed(fit)(part, value) for part in data]
     return delayed(average)(errors, value)
 
 

@@ -96,7 +96,7 @@ def end_count(dask_scheduler: Any = None) -> int:
     for undo in dask_scheduler.not_counted:
         undo()
     lines = dumped().decode(errors="replace").splitlines()
-    return next(int(each.split()[1]) for each in lines if each.startswith("totals:"))
+    return next(int(line.split()[1]) for line in lines if line.startswith("totals:"))
 
 
 def counted(client: Client, tasks: int, path: str) -> float:
@@ -112,7 +112,7 @@ def counted(client: Client, tasks: int, path: str) -> float:
 def instructions(pairs: int, tasks: int) -> None:
     """Print what recording adds to the instructions of a task, after a pair that does not count."""
     arms = ["alone", "recorded"]
-    found: dict[str, list[float]] = {each: [] for each in arms}
+    costs: dict[str, list[float]] = {arm: [] for arm in arms}
     cluster = VirtualCluster(WORKERS, timeout_s=300, launcher=LAUNCHER)
     with (
         closing(cluster),
@@ -124,8 +124,8 @@ def instructions(pairs: int, tasks: int) -> None:
             value = counted(client, tasks, path)
             if number >= len(arms):
                 print(f"{arm}: {value:,.0f} instructions a task", flush=True)
-                found[arm].append(value)
-    alone, recorded = median(found["alone"]), median(found["recorded"])
+                costs[arm].append(value)
+    alone, recorded = median(costs["alone"]), median(costs["recorded"])
     print(f"recording adds {recorded - alone:,.0f} instructions a task")
     print(closing_line("instructions, ratio", recorded / alone, ASKED))
 
@@ -155,8 +155,8 @@ def cpu_times(pairs: int, tasks: int) -> None:
                 path = Path(directory) / f"{number}.schedprof" if arm == "recorded" else None
                 costs[arm].append(run(client, tasks, path))
                 if path is not None:
-                    found = sum(1 for _ in read_workload(path.read_bytes()).tasks())
-                    sizes.append(path.stat().st_size / found)
+                    tasks = sum(1 for _ in read_workload(path.read_bytes()).tasks())
+                    sizes.append(path.stat().st_size / tasks)
     finally:
         cluster.close()
     ratios = [b / a for a, b in zip(costs["alone"], costs["recorded"], strict=True)]

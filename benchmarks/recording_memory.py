@@ -78,8 +78,8 @@ def main() -> int:
         clusters = [opened.enter_context(closing(SimulatedCluster(WORKERS, timeout_s=60)))
                     for _ in range(2)]  # fmt: skip
         alone, recorded = (
-            Side(opened.enter_context(Client(each.address, set_as_default=False)))
-            for each in clusters
+            Side(opened.enter_context(Client(cluster.address, set_as_default=False)))
+            for cluster in clusters
         )
         for side in (alone, recorded):
             side.round(arguments.tasks)  # the first tasks of a scheduler bring modules and tables
@@ -88,19 +88,19 @@ def main() -> int:
                 for side in (alone, recorded) if number % 2 else (recorded, alone):
                     side.round(arguments.tasks)
             left = recorded.client.run_on_scheduler(known)
-        found = sum(1 for _ in read_files(str(path)).tasks())
-    report(alone, recorded, found, left)
+        tasks = sum(1 for _ in read_files(str(path)).tasks())
+    report(alone, recorded, tasks, left)
     return 0
 
 
-def report(alone: Side, recorded: Side, found: int, left: int) -> None:
+def report(alone: Side, recorded: Side, tasks: int, left: int) -> None:
     """Print what the recorder adds, and the growth in the second half of the recording."""
     added = [b - recorded.memory[0] - (a - alone.memory[0])
              for a, b in zip(alone.memory, recorded.memory, strict=True)]  # fmt: skip
     for number in range(0, len(added), max(1, len(added) // 10)):
         print(f"round {number}: {alone.memory[number]:.1f} MB alone, "
               f"{recorded.memory[number]:.1f} recorded, {added[number]:+.1f}")  # fmt: skip
-    print(f"{found:,} tasks recorded; the recorder knows {left:,} of them at the end")
+    print(f"{tasks:,} tasks recorded; the recorder knows {left:,} of them at the end")
     quarter = max(1, len(added) // 4)
     before, after = added[-2 * quarter : -quarter], added[-quarter:]
     growth = (sum(after) - sum(before)) / quarter

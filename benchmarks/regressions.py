@@ -167,7 +167,7 @@ def compared(before: Result, after: Result) -> Comparison:
 
 
 def regressed(comparison: Comparison) -> list[str]:
-    return [f"{each.metric} {each.subject}" for each in comparison.of(Outcome.REGRESSED)]
+    return [f"{change.metric} {change.subject}" for change in comparison.of(Outcome.REGRESSED)]
 
 
 def counts(trials: int) -> None:
@@ -181,9 +181,9 @@ def counts(trials: int) -> None:
             begun = time.monotonic()
             name, statements = targets[trial % len(targets)]
             bench.change(name, "_ = None; " * statements)
-            found = regressed(compared(before, bench.measure("counts", COUNTED_TASKS, 3)))
+            changes = regressed(compared(before, bench.measure("counts", COUNTED_TASKS, 3)))
             bench.restore()
-            caught += f"bytecodes {MODULE}:{name}" in found
+            caught += f"bytecodes {MODULE}:{name}" in changes
             seconds.append(time.monotonic() - begun)
             again = bench.measure("counts", COUNTED_TASKS, 3)
             if wrong := regressed(compared(before, again)):
@@ -200,9 +200,9 @@ def state_machine(result: Result) -> Iterator[tuple[str, int]]:
     """Yield methods, with the number of statements that make up at least 1 % of each."""
     (backend,) = result.backends
     assert backend.costs
-    for each in backend.costs.functions:
-        module, _, name = each.function.partition(":")
-        calls, codes = (each.total.get(key, 0) for key in ("calls", "bytecodes"))
+    for function in backend.costs.functions:
+        module, _, name = function.function.partition(":")
+        calls, codes = (function.total.get(key, 0) for key in ("calls", "bytecodes"))
         is_method = module == MODULE and name.count(".") == 1 and "<" not in name
         least = LEAST_OF_A_TASK * backend.window.tasks
         if is_method and codes >= max(LEAST_BYTECODES * calls, least):
@@ -235,7 +235,7 @@ def power(backend: str, trials: int, rounds: int, rate: float | None) -> None:
     with ExitStack() as opened:
         bench = Bench(opened, rate)
         loop = calibrated(bench, backend)
-        caught, seconds, found, unchanged = 0, [], [], []
+        caught, seconds, sides, unchanged = 0, [], [], []
         for trial in range(trials):
             begun = time.monotonic()
             before = bench.measure(backend, POWER_TASKS, rounds)
@@ -244,10 +244,10 @@ def power(backend: str, trials: int, rounds: int, rate: float | None) -> None:
             seconds.append(time.monotonic() - begun)
             bench.restore()
             caught += f"share {MODULE}:{HOT}" in regressed(compared(before, after))
-            found.append((before, after))
+            sides.append((before, after))
             unchanged.append(before)
             print(f"caught {caught} of {trial + 1} in {seconds[-1]:.1f} s", flush=True)
-    for name, side in zip(("before", "after"), zip(*found, strict=True), strict=True):
+    for name, side in zip(("before", "after"), zip(*sides, strict=True), strict=True):
         print(f"{name}: {described(side)}")
     print(f"{backend}, {rounds} rounds each: caught in {caught} of {trials}, asked: 95 %")
     print(f"seconds per trial: median {median(seconds):.1f}, most {max(seconds):.1f}, asked: 30")
@@ -256,11 +256,14 @@ def power(backend: str, trials: int, rounds: int, rate: float | None) -> None:
 
 def described(results: Sequence[Result]) -> str:
     """Return the share of the hot function, the samples, and the scatter between results."""
-    estimates = [hot(each) for each in results]
-    values, samples = [each.value for each in estimates], mean(each.samples for each in estimates)
+    estimates = [hot(result) for result in results]
+    values, samples = (
+        [estimate.value for estimate in estimates],
+        mean(estimate.samples for estimate in estimates),
+    )
     binomial = (mean(values) * (1 - mean(values)) / samples) ** 0.5
     scatter = stdev(values) / binomial if len(values) > 1 else 0.0
-    dispersion = median(each.dispersion for each in estimates)
+    dispersion = median(estimate.dispersion for estimate in estimates)
     return (
         f"share {mean(values):.1%}, {samples:.0f} busy samples, scatter between trials "
         f"{scatter:.2f} times binomial, dispersion between rounds {dispersion:.2f}"
@@ -354,7 +357,7 @@ def joined(bench: Bench, tests: Sequence[ProfiledTest]) -> Result:
     """Return the result of a test whose rounds are those of several."""
     settings = tests[0].plan.settings._replace(rounds=len(tests))
     test = profiled_test(bench, settings, {})
-    test.recorder.rounds = [list(each.recorder.rounds[0]) for each in tests]
+    test.recorder.rounds = [list(test.recorder.rounds[0]) for test in tests]
     return assessed(test)
 
 
@@ -372,24 +375,24 @@ def share(result: Result) -> float:
 def turns(backends: str, trials: int, budget: float, *, is_planted: bool) -> None:
     """Run A/B trials; if planted, the hot function is 10 % slower and has 10 % more bytecodes."""
     with ExitStack() as opened:
-        here, there = Bench(opened), Bench(opened)
+        one, other = Bench(opened), Bench(opened)
         tasks = SAMPLED_TASKS if "counts" not in backends else COUNTED_TASKS
-        for bench in (here, there):
+        for bench in (one, other):
             bench.measure(backends, tasks)
         if is_planted:
-            here.change(HOT, "_ = None; " * 9)
-        found, seconds = 0, []
+            one.change(HOT, "_ = None; " * 9)
+        caught, seconds = 0, []
         for _ in range(trials):
             begun = time.monotonic()
-            result = measure(here, backends, tasks, against=there, budget=budget)
+            result = measure(one, backends, tasks, against=other, budget=budget)
             seconds.append(time.monotonic() - begun)
-            is_found = any(each.verdict is Verdict.FAIL for each in result.comparisons)
-            found += is_found
+            is_found = any(comparison.verdict is Verdict.FAIL for comparison in result.comparisons)
+            caught += is_found
             if is_found and not is_planted:
-                print("false alarm:", *[regressed(each) for each in result.comparisons])
+                print("false alarm:", *[regressed(comparison) for comparison in result.comparisons])
     what = "one function 10 % slower" if is_planted else "identical code"
-    asked = "48 of 50" if is_planted else "none"
-    print(f"{backends}, {what}: regressed in {found} of {trials}, asked: {asked}")
+    aim = "48 of 50" if is_planted else "none"
+    print(f"{backends}, {what}: regressed in {caught} of {trials}, asked: {aim}")
     print(f"seconds per trial: median {median(seconds):.1f}, most {max(seconds):.1f}, asked: 60")
 
 

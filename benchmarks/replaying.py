@@ -128,7 +128,7 @@ async def end(dask_scheduler: Any = None) -> tuple[int, int]:
 
 def makespan(workload: Workload) -> float:
     """Return the time from the first graph to the end of the last task."""
-    return max(each.time for each in workload.results.values()) - workload.graphs[0].time
+    return max(result.time for result in workload.results.values()) - workload.graphs[0].time
 
 
 def run(
@@ -183,7 +183,7 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=400)
     parser.add_argument("--workers", type=int, default=8)
     arguments = parser.parse_args()
-    found: dict[str, list[tuple[float, float, float]]] = {
+    rows_of: dict[str, list[tuple[float, float, float]]] = {
         "again": [],
         "virtual": [],
         "simulated": [],
@@ -194,17 +194,17 @@ def main() -> int:
             for kind, row in compared(
                 WORK[name], arguments.size, arguments.workers, Path(directory)
             ):
-                found[kind].append(row)
+                rows_of[kind].append(row)
                 print(f"{name:16} {kind:10} {row[0]:11.3f} {row[1]:9.3f} {row[2]:6.3f}", flush=True)
-    for kind_name, rows in found.items():
-        for figure, asked, column in zip(
+    for kind_name, rows in rows_of.items():
+        for figure, most, column in zip(
             ("transitions", "makespan", "bytes"),
             (TRANSITIONS, MAKESPAN, BYTES),
             zip(*rows, strict=True),
             strict=True,
         ):
-            worst = max(abs(each - 1) for each in column)
-            print(closing_line(f"{kind_name}: {figure}, worst departure", worst, asked))
+            worst = max(abs(ratio - 1) for ratio in column)
+            print(closing_line(f"{kind_name}: {figure}, worst departure", worst, most))
             print(f"  median {median(column):.3f}")
     return 0
 

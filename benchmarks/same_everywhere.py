@@ -60,9 +60,9 @@ def load(processes: int) -> Iterator[None]:
     try:
         yield
     finally:
-        for each in busy:
-            each.kill()
-            each.wait()
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 def hashes(python: str, directory: Path, *arguments: str) -> tuple[str, ...]:
@@ -85,9 +85,9 @@ def hashes(python: str, directory: Path, *arguments: str) -> tuple[str, ...]:
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
-    (run,) = {each for each in directory.glob("*") if each.is_dir()} - before
-    records = [json.loads(each.read_text()) for each in sorted(run.glob("tests/*/result.json"))]
-    return tuple(each for record in records for each in record["backends"][0]["hashes"])
+    (run,) = {path for path in directory.glob("*") if path.is_dir()} - before
+    records = [json.loads(path.read_text()) for path in sorted(run.glob("tests/*/result.json"))]
+    return tuple(digest for record in records for digest in record["backends"][0]["hashes"])
 
 
 def seen_by(python: str, runs: int, processes: int, directory: Path) -> set[tuple[str, ...]]:
@@ -96,12 +96,12 @@ def seen_by(python: str, runs: int, processes: int, directory: Path) -> set[tupl
     with load(processes):
         busy = [hashes(python, directory) for _ in range(runs)]
     spread = [hashes(python, directory, "-n", "2") for _ in range(2)]
-    for name, found in (
+    for name, hashes in (
         ("alone", alone),
         (f"beside {processes} busy processes", busy),
         ("by xdist", spread),
     ):
-        print(f"  {len(found)} runs {name}: {len(set(found))} result(s)", flush=True)
+        print(f"  {len(hashes)} runs {name}: {len(set(hashes))} result(s)", flush=True)
     return {*alone, *busy, *spread}
 
 
@@ -114,17 +114,17 @@ def main() -> int:
     parser.add_argument("--load", type=int, default=8)
     parser.add_argument("--python", action="append", default=[])
     options = parser.parse_args()
-    found: dict[str, set[tuple[str, ...]]] = {}
+    by_version: dict[str, set[tuple[str, ...]]] = {}
     for python in [sys.executable, *options.python]:
         with tempfile.TemporaryDirectory() as name:
             (Path(name) / "test_same.py").write_text(TEST)
             (directory := Path(name) / "runs").mkdir()
             version = subprocess.check_output([python, "-V"], text=True).strip()
             print(version)
-            found[version] = seen_by(python, options.runs, options.load, directory)
-    for version, results in found.items():
+            by_version[version] = seen_by(python, options.runs, options.load, directory)
+    for version, results in by_version.items():
         print(f"{version}: {len(results)} result(s), {sorted(results)[0][0][:12]}")
-    return int(any(len(results) != 1 for results in found.values()))
+    return int(any(len(results) != 1 for results in by_version.values()))
 
 
 if __name__ == "__main__":

@@ -32,9 +32,9 @@ def _places(generator: random.Random, length: int, counts: Sequence[int]) -> lis
     """Draw places of steps that are not close to each other, again until they fit."""
     count = generator.choice(counts)
     while True:
-        found = sorted(generator.randrange(FROM_ENDS, length - FROM_ENDS) for _ in range(count))
-        if all(b - a >= APART for a, b in pairwise(found)):
-            return found
+        steps = sorted(generator.randrange(FROM_ENDS, length - FROM_ENDS) for _ in range(count))
+        if all(b - a >= APART for a, b in pairwise(steps)):
+            return steps
 
 
 def _levels(

@@ -75,12 +75,12 @@ def compare(workers: int, tasks: int, repeats: int, batch: int) -> None:
     costs = [segment.cpu_seconds / segment.tasks * 1e6 for segment in segments]
     print(f"{workers} workers, {repeats} times {tasks} tasks; scheduler CPU {median(costs):.0f} us")
     print(closing_line("seconds until they are ready", ready, READY_S, " s"))
-    for what, value, asked in (
+    for what, value, least in (
         ("tasks per second, median", median(speeds), TASKS_PER_S),
         ("scheduler's part of a core, or tasks/s over what its CPU allows", median(cores), CORE),
     ):
-        verdict = "reached" if value >= asked else "NOT reached"
-        print(f"{what}: {value:.4g}, asked: at least {asked:g}: {verdict}")
+        verdict = "reached" if value >= least else "NOT reached"
+        print(f"{what}: {value:.4g}, asked: at least {least:g}: {verdict}")
 
 
 def start_many(workers: int) -> None:

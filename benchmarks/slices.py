@@ -68,12 +68,12 @@ def cut_in_slices(dask_scheduler: Any = None) -> None:
 
         def yardstick(self) -> int:
             """Follow links between objects that the caches do not hold all at once."""
-            item, found = items[self.at], 0
+            item, work = items[self.at], 0
             for _ in range(600):
-                found += item["number"] + len(item["set"])
+                work += item["number"] + len(item["set"])
                 item = item["next"]
             self.at = (self.at + 4421) % len(items)
-            return found
+            return work
 
     items: list[dict[str, Any]] = [{"number": number, "set": {number}} for number in range(20_000)]
     for number, item in enumerate(items):
@@ -95,8 +95,8 @@ def begin(planted_s: float, dask_scheduler: Any = None) -> None:
 
 
 def end(dask_scheduler: Any = None) -> Round:
-    found: Round = dask_scheduler.plugins["slices"].cuts
-    return found
+    cuts: Round = dask_scheduler.plugins["slices"].cuts
+    return cuts
 
 
 class Side(NamedTuple):
@@ -138,7 +138,7 @@ def yardsticks(cuts: Round) -> float:
 
 def of_slices(rounds: Sequence[Round], pick: Callable[[Sequence[float]], float]) -> float:
     """Return the sum over the slices of what is picked of each one's times in the rounds."""
-    return sum(pick(each) for each in zip(*map(slices, rounds), strict=True))
+    return sum(pick(values) for values in zip(*map(slices, rounds), strict=True))
 
 
 def parted(rounds: Sequence[Round]) -> list[Sequence[Round]]:
@@ -152,11 +152,11 @@ def measure(opened: ExitStack, arguments: argparse.Namespace) -> list[list[Round
     sides = [opened_side(opened) for _ in range(2)]
     warm = [side.run(arguments.tasks) for side in [*sides, *sides]][-1]
     planted = (0.0, arguments.planted * sum(slices(warm)) / arguments.tasks)
-    found: list[list[Round]] = [[], []]
+    measured: list[list[Round]] = [[], []]
     for number in range(arguments.rounds):
         for which in (0, 1) if number % 2 else (1, 0):
-            found[which].append(sides[which].run(arguments.tasks, planted[which]))
-    return found
+            measured[which].append(sides[which].run(arguments.tasks, planted[which]))
+    return measured
 
 
 def tell_pairs(arguments: argparse.Namespace) -> None:
@@ -164,11 +164,14 @@ def tell_pairs(arguments: argparse.Namespace) -> None:
     means, errors, leasts = [], [], []
     for _ in range(arguments.pairs):
         with ExitStack() as opened:
-            here, there = measure(opened, arguments)
-        ratios = [sum(slices(two)) / sum(slices(one)) for one, two in zip(here, there, strict=True)]
+            one_side, other_side = measure(opened, arguments)
+        ratios = [
+            sum(slices(two)) / sum(slices(one))
+            for one, two in zip(one_side, other_side, strict=True)
+        ]
         means.append(mean(ratios))
         errors.append(stdev(ratios) / len(ratios) ** 0.5)
-        leasts.append(of_slices(there, min) / of_slices(here, min))
+        leasts.append(of_slices(other_side, min) / of_slices(one_side, min))
         print(f"{means[-1]:.3f} +- {errors[-1]:.3f}, by the least of slices {leasts[-1]:.3f}")
     inside = mean(error**2 for error in errors) ** 0.5
     print(
@@ -184,7 +187,10 @@ def scatter(values: Sequence[float]) -> str:
 
 def tell(sides: Sequence[Sequence[Round]]) -> None:
     def of_rounds(figure: Callable[[Round], float]) -> str:
-        ratios = [figure(there) / figure(here) for here, there in zip(*sides, strict=True)]
+        ratios = [
+            figure(other_side) / figure(one_side)
+            for one_side, other_side in zip(*sides, strict=True)
+        ]
         rounds = " and ".join(scatter([figure(cuts) for cuts in side]) for side in sides)
         return f"{rounds} between rounds, {scatter(ratios)} between ratios of two in turns"
 
@@ -194,12 +200,12 @@ def tell(sides: Sequence[Sequence[Round]]) -> None:
     print(f"in yardsticks: {of_rounds(lambda cuts: sum(slices(cuts)) / yardsticks(cuts))}")
     print(f"correlation of a round's CPU time with its yardsticks: {correlation(cpu, others):.2f}")
     for name, pick in (("median", median), ("least", min)):
-        here, there = ([of_slices(each, pick) for each in parted(side)] for side in sides)
-        ratios = [one / other for one, other in zip(here, there, strict=True)]
+        one_side, other_side = ([of_slices(part, pick) for part in parted(side)] for side in sides)
+        ratios = [one / other for one, other in zip(one_side, other_side, strict=True)]
         print(
-            f"{name} of each slice over {TOGETHER} rounds: {scatter([*here, *there])} of "
-            f"{len(here + there)} sums, {scatter(ratios)} of their ratios in turns, which are "
-            f"{min(ratios):.3f} to {max(ratios):.3f}"
+            f"{name} of each slice over {TOGETHER} rounds: {scatter([*one_side, *other_side])} of "
+            f"{len(one_side + other_side)} sums, {scatter(ratios)} of their ratios in turns, "
+            f"which are {min(ratios):.3f} to {max(ratios):.3f}"
         )
     print(f"asked: {ASKED:.0%}")
 
@@ -218,9 +224,9 @@ def main() -> None:
         arguments.rounds = TOGETHER
         return tell_pairs(arguments)
     with ExitStack() as opened:
-        found = measure(opened, arguments)
+        sides = measure(opened, arguments)
     print(f"{arguments.rounds} rounds of {arguments.tasks} tasks on either side")
-    tell(found)
+    tell(sides)
 
 
 if __name__ == "__main__":

@@ -51,9 +51,9 @@ def seconds_to_start(make: Callable[[], OwnCluster], how: str) -> float:
     with way(how):
         begun = time.perf_counter()
         cluster = make()
-        found = time.perf_counter() - begun
+        seconds = time.perf_counter() - begun
     cluster.close()
-    return found
+    return seconds
 
 
 def cpu_of(pid: int) -> float:
@@ -65,7 +65,7 @@ def cpu_of(pid: int) -> float:
 
 def costs(tasks: int, repeats: int) -> dict[str, list[float]]:
     """CPU seconds per task of a scheduler of each kind, in turns."""
-    found: dict[str, list[float]] = {name: [] for name in WAYS}
+    costs: dict[str, list[float]] = {name: [] for name in WAYS}
     with ExitStack() as stack:
         clusters, clients = {}, {}
         for name in WAYS:
@@ -77,8 +77,8 @@ def costs(tasks: int, repeats: int) -> dict[str, list[float]]:
             before = cpu_of(clusters[name].pid)
             wait(clients[name].map(str, range(tasks), pure=False))
             if number >= len(WAYS):  # the first round of each warms up
-                found[name].append((cpu_of(clusters[name].pid) - before) / tasks)
-    return found
+                costs[name].append((cpu_of(clusters[name].pid) - before) / tasks)
+    return costs
 
 
 def main() -> None:
@@ -88,18 +88,18 @@ def main() -> None:
     options = parser.parse_args()
     for kind, make in CLUSTERS.items():
         seconds_to_start(make, "forked")  # starts the server
-        found: dict[str, list[float]] = {name: [] for name in WAYS}
+        seconds: dict[str, list[float]] = {name: [] for name in WAYS}
         for name in interleaved(WAYS, options.repeats):
-            found[name].append(seconds_to_start(make, name))
+            seconds[name].append(seconds_to_start(make, name))
         for name in WAYS:
-            low, high = interval(found[name])
-            print(f"{kind}, {name}: {median(found[name]):.2f} s ({low:.2f} to {high:.2f})")
-        ratio = median(found["forked"]) / median(found["afresh"])
-        asked = 1.0 if kind.startswith("simulated") else ASKED_RATIO
-        print(closing_line(f"{kind}, forked by afresh", ratio, asked))
+            low, high = interval(seconds[name])
+            print(f"{kind}, {name}: {median(seconds[name]):.2f} s ({low:.2f} to {high:.2f})")
+        ratio = median(seconds["forked"]) / median(seconds["afresh"])
+        most = 1.0 if kind.startswith("simulated") else ASKED_RATIO
+        print(closing_line(f"{kind}, forked by afresh", ratio, most))
     cost = costs(options.tasks, options.repeats)
     for name in WAYS:
-        middle, low, high = (1e6 * each for each in (median(cost[name]), *interval(cost[name])))
+        middle, low, high = (1e6 * figure for figure in (median(cost[name]), *interval(cost[name])))
         print(f"cost of a task, {name}: {middle:.0f} us ({low:.0f} to {high:.0f})")
     ratio = median(cost["forked"]) / median(cost["afresh"])
     print(closing_line("cost of a task, forked by afresh", ratio, ASKED_COST))

@@ -78,13 +78,13 @@ class Requests:
                 wait([future])
 
     def hold(self, client: Client, *futures: Future[Any]) -> None:
-        self.held += [(client, each) for each in futures]
+        self.held += [(client, future) for future in futures]
         self.random.shuffle(self.held)
         del self.held[KEPT:]
 
     def some(self, client: Client, most: int = 4) -> list[Future[Any]]:
         """Return some of the futures that a client holds."""
-        own = [each for owner, each in self.held if owner is client]
+        own = [future for owner, future in self.held if owner is client]
         return self.random.sample(own, min(len(own), self.random.randint(0, most)))
 
     def where(self, client: Client) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class Requests:
 
     def do_release(self, client: Client) -> None:
         gone = set(self.some(client, 10))
-        self.held = [each for each in self.held if each[1] not in gone]
+        self.held = [pair for pair in self.held if pair[1] not in gone]
 
     def do_cancel(self, client: Client) -> None:
         client.cancel(self.some(client), force=self.random.random() < 0.2)
@@ -127,8 +127,8 @@ class Requests:
         client.retry(self.some(client))
 
     def do_result(self, client: Client) -> None:
-        for each in self.some(client, 2):
-            each.result(timeout=self.random.choice([0.05, 1, 20]))
+        for future in self.some(client, 2):
+            future.result(timeout=self.random.choice([0.05, 1, 20]))
 
     def do_gather(self, client: Client) -> None:
         client.gather(self.some(client), errors="skip")

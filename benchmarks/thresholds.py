@@ -92,22 +92,22 @@ def _is_regressed(case: Case, past: Sequence[Result] | None = None) -> bool:
 
 def bare(case: Case) -> bool:
     before, after = amounts(case.earlier[-1]), amounts(case.after)
-    return any(after[each] - before[each] >= least(each, before) for each in both(before, after))
+    return any(after[name] - before[name] >= least(name, before) for name in both(before, after))
 
 
 def quartiles(case: Case) -> bool:
     before, after = amounts(case.earlier[-1]), amounts(case.after)
-    past = [amounts(each) for each in case.earlier[-MOST_RUNS:]]
+    past = [amounts(result) for result in case.earlier[-MOST_RUNS:]]
     if len(past) < LEAST_RUNS:
         return bare(case)
     return any(
-        after[each] - before[each] >= max(least(each, before), fence(each, past) * before[each])
-        for each in both(before, after)
+        after[name] - before[name] >= max(least(name, before), fence(name, past) * before[name])
+        for name in both(before, after)
     )
 
 
 def fence(name: tuple[str, str], past: Sequence[Amounts]) -> float:
-    values = [each[name] for each in past if each.get(name)]
+    values = [amounts_of[name] for amounts_of in past if amounts_of.get(name)]
     changes = [abs(b - a) / a for a, b in pairwise(values)]
     if len(changes) < LEAST_RUNS - 1:
         return 0.0
@@ -116,7 +116,7 @@ def fence(name: tuple[str, str], past: Sequence[Amounts]) -> float:
 
 
 def both(before: Amounts, after: Amounts) -> list[tuple[str, str]]:
-    return [each for each in after if before.get(each)]
+    return [name for name in after if before.get(name)]
 
 
 def least(name: tuple[str, str], before: Amounts) -> float:
@@ -155,7 +155,7 @@ def _amounts(result: Result) -> Iterator[tuple[tuple[str, str], float]]:
                 if share.value >= SEEN_FROM:
                     yield ("share", subject), share.value
         exact = figures.exact("bytecodes")
-        total = sum(each.value for each in exact.values())
+        total = sum(figure.value for figure in exact.values())
         for function, figure in exact.items():
             if figure.value >= LEAST_PART * total:
                 yield ("bytecodes", function), figure.value
@@ -199,7 +199,7 @@ def score(rule: Rule, cases: Sequence[Case | None], rises: Sequence[int]) -> Sco
     for number, case in enumerate(cases):
         if case is None:
             continue
-        recent = [each for each in rises if each <= number < each + WITHIN]
+        recent = [rise for rise in rises if rise <= number < rise + WITHIN]
         is_alarm = (not recent or recent[-1] not in seen) and rule(case)
         if not recent:
             total.runs, total.false = total.runs + 1, total.false + is_alarm
@@ -233,7 +233,8 @@ def result_of(kind: str, value: float, number: int) -> Result:
     if kind == "share":
         return measured(_with_share(window, value), started_at=started)
     cpu = tuple(
-        replace(each, cpu_seconds=value * 1e-6 * each.tasks) for each in window.window.segments
+        replace(segment, cpu_seconds=value * 1e-6 * segment.tasks)
+        for segment in window.window.segments
     )
     window = replace(window, window=replace(window.window, segments=cpu))
     return measured(window, started_at=started)
@@ -249,8 +250,10 @@ def sampled_once() -> BackendResult:
 def _with_share(window: BackendResult, value: float) -> BackendResult:
     assert window.shares
     functions = tuple(
-        replace(each, share=replace(each.share, value=value)) if each.function == FUNCTION else each
-        for each in window.shares.functions
+        replace(function, share=replace(function.share, value=value))
+        if function.function == FUNCTION
+        else function
+        for function in window.shares.functions
     )
     return replace(window, shares=replace(window.shares, functions=functions, owners=()))
 
@@ -262,8 +265,8 @@ def of_nights(
     results: list[Result] = []
     cases: list[Case | None] = []
     for night in nights_of(place, cluster):
-        found = [each for each in night if each.test_id.endswith(f"test_{test}")]
-        usable = [each for each in found if each.is_usable]
+        results = [result for result in night if result.test_id.endswith(f"test_{test}")]
+        usable = [result for result in results if result.is_usable]
         cases.append(Case(tuple(results), usable[0]) if usable and results else None)
         results += usable
     return cases, [planted - 1] if len(cases) >= planted > 0 else []
@@ -279,7 +282,7 @@ def main() -> None:
     parser.add_argument("--only-seeded", action="store_true", help="no nights")
     arguments = parser.parse_args()
     rows: dict[str, list[tuple[list[Case | None], list[int]]]] = {
-        kind: [seeded(kind, each) for each in histories(kind, arguments.series, SEED)]
+        kind: [seeded(kind, history) for history in histories(kind, arguments.series, SEED)]
         for kind in KINDS
     }
     print(f"| false in 100; found, days | {' | '.join(RULES)} |")
@@ -306,16 +309,16 @@ def report(rows: dict[str, list[tuple[list[Case | None], list[int]]]], together:
     totals = {name: Score() for name in RULES}
     for kind, series in rows.items():
         scores = {
-            name: sum((score(rule, *each) for each in series), Score())
+            name: sum((score(rule, *one) for one in series), Score())
             for name, rule in RULES.items()
         }
-        totals = {name: totals[name] + found for name, found in scores.items()}
+        totals = {name: totals[name] + total for name, total in scores.items()}
         print(_row(kind, scores), flush=True)
     print(_row(f"**{together}**", totals), flush=True)
 
 
 def _row(name: str, scores: dict[str, Score]) -> str:
-    return f"| {name} | {' | '.join(each.cell() for each in scores.values())} |"
+    return f"| {name} | {' | '.join(score.cell() for score in scores.values())} |"
 
 
 if __name__ == "__main__":

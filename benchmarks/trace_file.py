@@ -100,8 +100,8 @@ def read(path: Path) -> None:
     measured = costs.measured()
     times.append(time.perf_counter())
     steps = [after - before for before, after in pairwise(times)]
-    found = f"{len(measured.functions)} functions; {owners[0]:.6f} s per task in transitions"
-    print(json.dumps([steps, peak_megabytes(), found]))
+    summary = f"{len(measured.functions)} functions; {owners[0]:.6f} s per task in transitions"
+    print(json.dumps([steps, peak_megabytes(), summary]))
 
 
 def main() -> None:

@@ -97,27 +97,27 @@ def side_by_side(workers: int, tasks: int, repeats: int, work: Work) -> bool:
     """Compare both kinds of clusters in turns."""
     kinds: list[type[OwnCluster]] = [VirtualCluster, SimulatedCluster]
     runs = {kind: [timed(kind, workers, tasks, work) for _ in range(repeats)] for kind in kinds}
-    rates = {kind: median(tasks / each.work_s for each in found) for kind, found in runs.items()}
-    costs = {kind: median(each.cpu_s / tasks for each in found) for kind, found in runs.items()}
-    for kind, found in runs.items():
-        ready = median(each.ready_s for each in found)
+    rates = {kind: median(tasks / run.work_s for run in of_kind) for kind, of_kind in runs.items()}
+    costs = {kind: median(run.cpu_s / tasks for run in of_kind) for kind, of_kind in runs.items()}
+    for kind, of_kind in runs.items():
+        ready = median(run.ready_s for run in of_kind)
         print(
             f"{kind.kind}: ready in {ready:.2f} s, {rates[kind]:.0f} tasks/s, "
             f"{1e6 * costs[kind]:.0f} us of CPU time a task in all processes"
         )
     print(f"by CPU time: {costs[SimulatedCluster] / costs[VirtualCluster]:.2f} times the tasks")
     ratio = rates[VirtualCluster] / rates[SimulatedCluster]
-    seen = {each.transitions for each in runs[VirtualCluster]}
+    seen = {run.transitions for run in runs[VirtualCluster]}
     print(f"virtual runs: transitions {sorted(seen)}: {'the same' if len(seen) == 1 else 'differ'}")
     print(closing_line("simulated cluster's rate against virtual", 1 / ratio, 1 / RATIO))
-    ready_s = median(each.ready_s for each in runs[VirtualCluster])
+    ready_s = median(run.ready_s for run in runs[VirtualCluster])
     print(closing_line("seconds until a virtual cluster is ready", ready_s, READY_S))
     return ratio >= RATIO and ready_s <= READY_S
 
 
 def cpu_of_all(cluster: OwnCluster) -> float:
     """Return the CPU time of a cluster's processes."""
-    return sum(cpu_s(psutil.Process(each.process.pid)) for each in cluster._children)
+    return sum(cpu_s(psutil.Process(child.process.pid)) for child in cluster._children)
 
 
 def cpu_s(process: psutil.Process) -> float:
@@ -161,11 +161,11 @@ def end_profile(dask_scheduler: Any) -> dict[str, tuple[int, float]]:
     profile = vars(dask_scheduler).pop("schedprof_profile")
     profile.disable()
     profile.create_stats()
-    found: dict[str, tuple[int, float]] = {}
+    costs: dict[str, tuple[int, float]] = {}
     for (path, line, name), (_, calls, own_s, *_) in profile.stats.items():
         place = "/".join(path.split("/")[-2:])
-        found[f"{place}:{line} {name}"] = calls, own_s
-    return found
+        costs[f"{place}:{line} {name}"] = calls, own_s
+    return costs
 
 
 def profiled(workers: int, tasks: int, work: Work) -> tuple[float, dict[str, tuple[int, float]]]:

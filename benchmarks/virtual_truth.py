@@ -82,8 +82,8 @@ def neighbours(client: Client) -> Any:
     cells = client.map(load, range(32), pure=False)
     for _ in range(10):
         cells = [
-            client.submit(work, cells[at - 1], each, cells[(at + 1) % 32], pure=False)
-            for at, each in enumerate(cells)
+            client.submit(work, cells[at - 1], cell, cells[(at + 1) % 32], pure=False)
+            for at, cell in enumerate(cells)
         ]
     return cells
 
@@ -106,7 +106,8 @@ def stolen(client: Client) -> Any:
 
 
 WORKLOADS: dict[str, Callable[[Client], Any]] = {
-    each.__name__: each for each in (independent, pairs, all_to_all, neighbours, at_random, stolen)
+    workload.__name__: workload
+    for workload in (independent, pairs, all_to_all, neighbours, at_random, stolen)
 }
 
 
@@ -136,7 +137,7 @@ class Run(NamedTuple):
 def moved_really(dask_worker: Any) -> int:
     """Return the bytes that a worker has fetched since this was last asked."""
     log = dask_worker.transfer_incoming_log
-    moved = sum(int(each["total"]) for each in log)
+    moved = sum(int(transfer["total"]) for transfer in log)
     log.clear()
     return moved
 
@@ -188,8 +189,8 @@ def measured_overhead(repeats: int) -> float:
 def compared(name: str, repeats: int, overhead: float) -> float:
     """Print both sides of a workload; return the larger of the two departures."""
     durations = [
-        f"{prefix}: uniform({each:.4f}s, {each + 2 * overhead:.4f}s)"
-        for prefix, each in SECONDS.items()
+        f"{prefix}: uniform({seconds:.4f}s, {seconds + 2 * overhead:.4f}s)"
+        for prefix, seconds in SECONDS.items()
     ]
     traits = {"duration": "; ".join(["1ms", *durations]), "nbytes": f"{NBYTES}"}
     real = runs_on(LocalProcesses, {}, name, repeats)
@@ -204,8 +205,8 @@ def compared(name: str, repeats: int, overhead: float) -> float:
     ):
         ratio = median(other) / median(one) if median(one) else 1.0
         unit = 1e6 if figure == "transferred" else 1
-        spread = " to ".join(f"{each / unit:.2f}" for each in (min(one), max(one)))
-        drawn = " to ".join(f"{each / unit:.2f}" for each in (min(other), max(other)))
+        spread = " to ".join(f"{amount / unit:.2f}" for amount in (min(one), max(one)))
+        drawn = " to ".join(f"{amount / unit:.2f}" for amount in (min(other), max(other)))
         print(f"{name:12} {figure:12} real {spread}, virtual {drawn}, ratio {ratio:.3f}")
         worst = max(worst, abs(ratio - 1))
     return worst
@@ -253,7 +254,7 @@ def traffic(kind: type[OwnCluster], options: dict[str, str], name: str) -> dict[
     finally:
         cluster.close()
     whole = backend.read(content, control.name_places).whole
-    return {**{each: whole[each] / tasks for each in TRAFFIC}, "weighing": spent / whole_s}
+    return {**{metric: whole[metric] / tasks for metric in TRAFFIC}, "weighing": spent / whole_s}
 
 
 def compared_traffic(name: str, repeats: int) -> tuple[float, float]:
@@ -270,14 +271,14 @@ def compared_traffic(name: str, repeats: int) -> tuple[float, float]:
     ]
     worst = 0.0
     for figure in TRAFFIC:
-        one = median(each[figure] for each in simulated)
-        other = median(each[figure] for each in virtual)
+        one = median(run[figure] for run in simulated)
+        other = median(run[figure] for run in virtual)
         print(
             f"{name:12} {figure:12} simulated {one:8.2f}, virtual {other:8.2f} per task", end=", "
         )
         print(f"ratio {other / one:.3f}", flush=True)
         worst = max(worst, abs(other / one - 1))
-    weighing = median(each["weighing"] for each in virtual)
+    weighing = median(run["weighing"] for run in virtual)
     print(f"{name:12} making bytes takes {weighing:.1%} of the CPU time")
     return worst, weighing
 

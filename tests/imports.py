@@ -58,9 +58,9 @@ def walk(nodes: list[ast.stmt], package: str, typing_only: bool = False) -> Iter
             yield from (Import(f"{base}.{alias.name}", typing_only) for alias in node.names)
         else:
             typed = typing_only or (isinstance(node, ast.If) and is_typing_only(node))
-            body = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt)]
+            body = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
             orelse = node.orelse if isinstance(node, ast.If) else []
-            yield from walk([each for each in body if each not in orelse], package, typed)
+            yield from walk([child for child in body if child not in orelse], package, typed)
             yield from walk(orelse, package, typing_only)
             for block in ast.iter_child_nodes(node):
                 if isinstance(block, (ast.ExceptHandler, ast.match_case)):
@@ -80,7 +80,10 @@ def imports_of(module: str) -> set[Import]:
 
 def modules_imported_by_name(module: str) -> set[str]:
     """Modules that a module passes to `import_module` as a literal."""
-    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    source = MODULES[module].read_text(encoding="utf-8")
+    if "import_module" not in source:
+        return set()
+    tree = ast.parse(source)
     return {name for node in ast.walk(tree) if (name := _name_given_to_import_module(node))}
 
 

@@ -8,8 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.costs import Costs, unit_of
+from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.judge.shares import shares_of
+from pytest_schedprof.model.limit import Estimate, Finding, LimitResult, Verdict
 from pytest_schedprof.model.profile import CostProfile, SampleProfile, Stack, Thread
 from pytest_schedprof.model.result import (
     BackendResult,
@@ -21,6 +24,7 @@ from pytest_schedprof.model.result import (
 )
 
 SCHEDULER = "distributed.scheduler:SchedulerState"
+TRANSITION = f"{SCHEDULER}._transition"
 TASKS = 1000
 
 TEST = "tests/test_x.py::test_tasks"
@@ -86,6 +90,16 @@ def sampled(
     return replace(_backend("cputime", _window(cpu, TASKS)), shares=analysed)
 
 
+def recorded(*threads: Sequence[Stack], **facts: Any) -> SampleProfile:
+    """A profile with these samples, in their order."""
+    index: dict[Stack, int] = {}
+    indexes = [
+        array("q", (index.setdefault(stack, len(index)) for stack in thread)) for thread in threads
+    ]
+    named = tuple(Thread(f"thread {number}", of) for number, of in enumerate(indexes))
+    return replace(SampleProfile("cputime", "", tuple(index), named), **facts)
+
+
 def _window(cpu: Sequence[float], tasks: int) -> Window:
     return Window(len(cpu), tuple(Segment(1.0, value * tasks, tasks, 6 * tasks) for value in cpu))
 
@@ -121,3 +135,25 @@ def measured(*backends: BackendResult, test_id: str = TEST, **facts: Any) -> Res
         backends=backends,
     )
     return replace(result, **facts)
+
+
+def limited(*verdicts: Verdict, text: str = "calls <= 1", note: str = "", **facts: Any) -> Result:
+    """The record of a test with a limit for each verdict."""
+    estimate = Estimate(7.0, 7.0, 7.0, 100, 0.0)
+    limits = (
+        LimitResult(
+            text, verdict, (Finding(TRANSITION, estimate, verdict),), note, parsed=parse_limit(text)
+        )
+        for verdict in verdicts
+    )
+    return measured(replace(counted({TRANSITION: 7.0}), limits=tuple(limits)), **facts)
+
+
+def changed(factor: float, functions: int = 1, **facts: Any) -> Result:
+    """The record of a test whose functions cost so many times what they cost before."""
+    names = [f"{TRANSITION}{number or ''}" for number in range(functions)]
+    before, after = (
+        measured(counted(dict.fromkeys(names, cost)), **facts) for cost in (100.0, 100.0 * factor)
+    )
+    report = compare([before], [after], names=("main", "now"))
+    return replace(after, baseline="main", comparisons=report.comparisons)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from measured import ENVIRONMENT, SCHEDULER, counted, counted_in, measured, sampled
+from measured import ENVIRONMENT, SCHEDULER, TRANSITION, counted, counted_in, measured, sampled
 
 from pytest_schedprof.judge.compare import compare, compare_in_turns
 from pytest_schedprof.judge.contrast import ALPHA
@@ -18,7 +18,6 @@ from pytest_schedprof.judge.estimate import MANY
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Setting
 from pytest_schedprof.model.limit import Verdict
-from pytest_schedprof.model.profile import EVERYTHING
 from pytest_schedprof.model.result import (
     IN_PROCESS,
     BackendResult,
@@ -27,9 +26,7 @@ from pytest_schedprof.model.result import (
     Segment,
     Window,
 )
-from pytest_schedprof.report.comparisons import comparison_lines
 
-TRANSITION = f"{SCHEDULER}._transition"
 TRANSITIONS = f"{SCHEDULER}._transitions"
 CHECK = f"{SCHEDULER}.check_idle_saturated"
 WRITE = "distributed.comm.tcp:TCP.write"
@@ -427,50 +424,32 @@ def test_samples_of_a_renamed_function_or_of_an_extracted_helper_have_moved() ->
 
 
 def test_identical_code_is_rarely_called_a_regression() -> None:
-    """At most one test in a hundred fails, over all figures; a benchmark checks real runs."""
-    comparisons = [
-        compared(sampled(BUSY, seed=2 * number), sampled(BUSY, seed=2 * number + 1))
-        for number in range(100)
-    ]
-    assert sum(comparison.verdict is Verdict.FAIL for comparison in comparisons) <= 1
+    """No test of forty fails, over all figures; a benchmark checks real runs."""
+    for number in range(40):
+        sides = (sampled(BUSY, seed=2 * number + side) for side in (0, 1))
+        assert compared(*sides).verdict is not Verdict.FAIL, number
 
 
 def test_six_points_more_of_a_fifth_are_seen() -> None:
     """Check simulated rounds; `benchmarks/regressions.py power` checks real ones."""
     seen = 0
-    for trial in range(40):
+    for trial in range(20):
         before = sampled(BUSY, cpu=slower(1) * 2, samples=330, seed=2 * trial)
         after = sampled(risen(0.081), cpu=slower(1.081) * 2, samples=330, seed=2 * trial + 1)
         seen += outcomes(compared(before, after)).get(f"share {UPDATE}") is Outcome.REGRESSED
-    assert seen >= 38
+    assert seen >= 19
 
 
 def test_what_seems_to_scatter_less_than_is_usual_does_so_by_chance() -> None:
-    side = sampled(BUSY, samples=200, seed=3)
+    side = sampled(BUSY, samples=200, seed=8)
     figures = Measurement(measured(side), side)
-    shares = [figures.share(name, share.value) for name, share in figures.shares.items()]
-    ratios = [figures.shares[name].dispersion for name in figures.shares]
-    usual = median(ratios)
-    assert usual < max(ratios)
-    for figure, ratio in zip(shares, ratios, strict=True):
+    usual = median(share.dispersion for share in figures.shares.values())
+    assert usual > 1.2
+    for name, share in figures.shares.items():
+        figure, ratio = figures.share(name, share.value), share.dispersion
         expected = max(ratio, usual) * (figure.value * (1 - figure.value) / 1000) ** 0.5
         assert figure.error == pytest.approx(expected, abs=1e-5)
         assert figure.freedom == (MANY if ratio <= usual else 4)
-
-
-def test_the_whole_is_the_figure_of_the_record() -> None:
-    """Its lines of others may have functions that work on tasks, and some that carry messages."""
-    side = counted_in([COSTS] * 3, is_everything=True)
-    assert side.costs
-    whole = 0.99 * side.costs.whole.get("bytecodes", sum(COSTS.values()) * side.window.tasks)
-    side = replace(
-        side,
-        settings={**side.settings, "modules": [EVERYTHING]},
-        costs=replace(side.costs, whole={"bytecodes": whole}),
-    )
-    figure = Measurement(measured(side), side).whole("bytecodes")
-    assert figure
-    assert figure.value == whole / side.window.tasks
 
 
 def undecided_cpu(before: tuple[float, ...], after: tuple[float, ...], **more: Any) -> Change:
@@ -516,7 +495,7 @@ def test_samples_are_blamed_just_where_more_of_them_would_decide(
     st.lists(st.floats(0.7, 1.6), min_size=3, max_size=5),
     st.floats(0.8, 1.6),
 )
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=15)
 def test_bounds_decide(before: list[float], after: list[float], gain: float) -> None:
     sides = (
         sampled(risen(1.0), cpu=[value * 1e-4 for value in before], samples=400),
@@ -558,15 +537,6 @@ def test_a_hint_can_be_followed_from_where_the_user_is(
     assert change.outcome is Outcome.UNDECIDED
     assert change.low < 0
     assert hint in change.note
-
-
-def test_what_is_true_of_several_figures_is_said_once_below_them() -> None:
-    noisy = sampled(BUSY, samples=100)
-    (heading, *lines) = comparison_lines("main", [compared(noisy, noisy)], verbosity=1)
-    notes = [line.text.strip() for line in lines if line.text.startswith("      ")]
-    assert "undecided" in heading.text
-    (note,) = (text for text in notes if text.startswith("500 samples do not rule out a rise"))
-    assert note.endswith("of 2 pp: run more rounds, or give the scheduler more work")
 
 
 def test_another_mode_scale_or_amount_of_work_is_never_compared() -> None:

@@ -1,22 +1,26 @@
-"""Tests of exports: samples in other tools' formats are read back by these tools or a parser."""
+"""Tests of exports: pictures of samples, and formats that other tools or a parser read back."""
 
 from __future__ import annotations
 
 import gzip
+import json
 from array import array
 from collections import Counter
 from typing import Any
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, unknown_fields
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_schedprof.backends.pyspy import PySpyBackend
+from pytest_schedprof.backends.sampling import WRITERS, check_formats, pictures
 from pytest_schedprof.backends.viztracer import VizTracerBackend
-from pytest_schedprof.errors import FormatError
+from pytest_schedprof.errors import FormatError, SettingsError
 from pytest_schedprof.formats.exports import export_of, join_samples, join_traces, write_pprof
+from pytest_schedprof.formats.pictures import WIDTH, write_flamegraph, write_timeline
 from pytest_schedprof.formats.speedscope import (
     Frame,
     Samples,
@@ -24,7 +28,7 @@ from pytest_schedprof.formats.speedscope import (
     read_speedscope,
     write_speedscope,
 )
-from pytest_schedprof.formats.unfolding import write_collapsed, write_raw
+from pytest_schedprof.formats.unfolding import stays, write_collapsed, write_raw
 
 FILE = SpeedscopeFile(
     frames=[
@@ -172,3 +176,112 @@ def test_the_scheduler_is_exported_and_nobody_else() -> None:
     traced = export_of([*mine, "scheduler.viztracer.json"], "chrometrace", ARTIFACTS)
     assert traced is not None
     assert traced.names == ("scheduler.viztracer.json",)
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+STACKS = st.lists(st.lists(st.sampled_from("abc"), max_size=5), max_size=30)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@st.composite
+def files(draw: st.DrawFn) -> SpeedscopeFile:
+    """Any file that the reader can return, with names that Python itself would not produce."""
+    frames = draw(st.lists(st.builds(Frame, TEXTS, st.none() | TEXTS), min_size=1, max_size=6))
+    frame = st.integers(0, len(frames) - 1)
+    stacks = draw(st.lists(st.lists(frame, min_size=1, max_size=6).map(tuple), min_size=1))
+    orders = st.lists(st.integers(0, len(stacks) - 1), max_size=40)
+    threads = draw(st.lists(orders, max_size=3))
+    samples = [Samples(f"t{n}", array("q", order), 0, 0.003) for n, order in enumerate(threads)]
+    return SpeedscopeFile(frames, stacks, samples)
+
+
+def file_of(*stacks: str, seconds: float = 0.01) -> SpeedscopeFile:
+    """A file with one thread; each letter of a stack is a function."""
+    distinct = list(dict.fromkeys(stacks))
+    letters = sorted(set("".join(stacks)))
+    return SpeedscopeFile(
+        [Frame(letter, f"{letter}.py", 1) for letter in letters],
+        [tuple(letters.index(letter) for letter in stack) for stack in distinct],
+        [Samples("loop", array("q", map(distinct.index, stacks)), 0, seconds)],
+    )
+
+
+@given(STACKS)
+def test_spans_tell_which_stack_there_was_at_any_moment(stacks: list[list[str]]) -> None:
+    spans = list(stays((stack, 1) for stack in stacks))
+    for moment, stack in enumerate(stacks):
+        there = [stay for stay in spans if stay.start <= moment < stay.end]
+        assert [s.label for s in sorted(there, key=lambda stay: stay.depth)] == stack
+
+
+def events_of(file: SpeedscopeFile) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = json.loads(write_timeline(file))["traceEvents"]
+    return events
+
+
+def test_timeline_shows_equal_frames_that_follow_each_other_as_one() -> None:
+    name, *calls = events_of(file_of("ab", "ab", "ac", "b"))
+    assert (name["ph"], name["args"]) == ("M", {"name": "loop"})
+    assert [(call["name"], call["ts"], call["dur"]) for call in calls] == [
+        ("a (a.py)", 0, 30000),
+        ("b (b.py)", 0, 20000),
+        ("c (c.py)", 20000, 10000),
+        ("b (b.py)", 30000, 10000),
+    ]
+
+
+@settings(max_examples=25)
+@given(files())
+def test_callee_in_a_timeline_never_outlasts_its_caller(file: SpeedscopeFile) -> None:
+    opened: dict[int, list[int]] = {}
+    for event in events_of(file):
+        if event["ph"] == "X":
+            ends = opened.setdefault(event["tid"], [])
+            while ends and ends[-1] <= event["ts"]:
+                ends.pop()
+            end = event["ts"] + event["dur"]
+            assert not ends or end <= ends[-1]
+            ends.append(end)
+
+
+def boxes_of(file: SpeedscopeFile) -> dict[str, ElementTree.Element]:
+    """Boxes of a flame graph, by the text of their titles."""
+    groups = ElementTree.fromstring(write_flamegraph(file)).findall(f"{SVG}g")
+    return {str(group.findtext(f"{SVG}title")): group[1] for group in groups}
+
+
+def test_flame_graph_gives_each_frame_its_part_wherever_it_was_sampled() -> None:
+    boxes = boxes_of(file_of("ab", "d", "ab", "ac"))
+    assert list(boxes) == [
+        "all: 4 samples, 100.0%",
+        "loop: 4 samples, 100.0%",
+        "a (a.py): 3 samples, 75.0%",
+        "d (d.py): 1 samples, 25.0%",
+        "b (b.py): 2 samples, 50.0%",
+        "c (c.py): 1 samples, 25.0%",
+    ]
+    assert float(boxes["a (a.py): 3 samples, 75.0%"].get("width", 0)) == WIDTH * 0.75
+
+
+@settings(max_examples=25)
+@given(files())
+@example(SpeedscopeFile([Frame("<script>&amp;")], [(0,)], [Samples("t", array("q", [0]), 0)]))
+def test_flame_graph_is_xml_and_fits_its_page(file: SpeedscopeFile) -> None:
+    root = ElementTree.fromstring(write_flamegraph(file))
+    for box in root.iter(f"{SVG}rect"):
+        x, y, width, height = (float(box.get(name, -1)) for name in ("x", "y", "width", "height"))
+        assert x >= 0
+        assert x + width <= WIDTH + 0.02
+        assert y >= 0
+        assert y + height <= float(root.get("height", 0))
+    assert {element.tag for element in root.iter()} <= {
+        SVG + tag for tag in ("svg", "style", "g", "title", "rect", "text")
+    }
+
+
+def test_formats_are_checked_and_nothing_is_made_unasked() -> None:
+    check_formats("pyspy", ["speedscope", *WRITERS])
+    with pytest.raises(SettingsError, match=r"pyspy\.formats must be of chrometrace, flamegraph, "):
+        check_formats("pyspy", ["svg"])
+    assert pictures("pyspy", ["speedscope"], b"garbage") == {}

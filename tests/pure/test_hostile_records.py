@@ -32,7 +32,7 @@ from pytest_schedprof.store.places import Folder, inside, is_below, read_kept
 from pytest_schedprof.store.records import decode, read_record
 from pytest_schedprof.store.run_directory import RunDirectory
 
-CASES = 30
+CASES = 15
 
 RECORDS = (Result, Run, BaselinePart)
 

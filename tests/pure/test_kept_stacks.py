@@ -1,4 +1,4 @@
-"""Tests of stacks beside a baseline: differences are drawn from them when its run is gone."""
+"""Tests of what is kept: the smallest recordings, and stacks beside a baseline."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 from drawn import ORDER, SAMPLES_FILE, STACKS, drawn, kept, speedscope
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from measured import measured
+from measured import TRANSITION, changed, counted, limited, measured, sampled
 
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.judge.others import Saved, keep_stacks, other_of
+from pytest_schedprof.measuring.profiling import is_remarkable, trimmed
+from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.result import Result, TargetFiles
+from pytest_schedprof.model.words import read_size
 from pytest_schedprof.report.pictures import drawn as drawn_of
 from pytest_schedprof.store.baselines import save_run
 from pytest_schedprof.store.places import Folder
@@ -94,11 +98,14 @@ def test_a_test_without_its_samples_has_no_stacks(tmp_path: Path) -> None:
 FUNCTIONS = st.sampled_from(["a:f", "b:g", "c:<lambda>", "d:é"])
 STACKS_OF_TESTS = st.dictionaries(
     st.builds(Key, st.text(), st.sampled_from(["pyspy", "cputime"]), st.just("")),
-    st.dictionaries(st.lists(FUNCTIONS, min_size=1).map(tuple), st.integers(1)),
+    st.dictionaries(
+        st.lists(FUNCTIONS, min_size=1, max_size=3).map(tuple), st.integers(1), max_size=4
+    ),
+    max_size=4,
 )
 
 
-@pytest.mark.slow
+@settings(max_examples=20)
 @given(STACKS_OF_TESTS)
 def test_stacks_are_read_as_written(
     tmp_path_factory: pytest.TempPathFactory, stacks: dict[Key, dict[tuple[str, ...], int]]
@@ -106,3 +113,73 @@ def test_stacks_are_read_as_written(
     folder = Folder(str(tmp_path_factory.mktemp("baseline")))
     write_stacks(folder, "run-1", stacks)
     assert read_stacks(folder) == {key: Counter(kept) for key, kept in stacks.items()}
+
+
+@pytest.fixture
+def recordings(tmp_path: Path) -> Result:
+    """A test with files of 30 bytes of one backend and 300 of the other."""
+    small = replace(counted({TRANSITION: 1.0}), artifacts=("a.json", "b.json"))
+    other = TargetFiles("client", (), ("client.json",))
+    large = replace(sampled({(TRANSITION,): 1.0}), artifacts=("c.json",), targets=(other,))
+    for name, size in {"a.json": 10, "b.json": 20, "c.json": 100, "client.json": 200}.items():
+        (tmp_path / name).write_bytes(b"x" * size)
+    return measured(large, small)
+
+
+def left(path: Path) -> set[str]:
+    return {file.name for file in path.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("most", "names"),
+    [
+        (330, {"a.json", "b.json", "c.json", "client.json"}),
+        (329, {"a.json", "b.json"}),
+        (30, {"a.json", "b.json"}),
+        (29, set()),
+        (0, set()),
+    ],
+)
+def test_the_smallest_backends_are_kept_whole(
+    recordings: Result, tmp_path: Path, most: int, names: set[str]
+) -> None:
+    result = trimmed(recordings, tmp_path, most)
+    assert left(tmp_path) == names
+    large, small = result.backends
+    assert {*large.artifacts, *large.targets[0].artifacts, *small.artifacts} == names
+    assert (large.left_out, small.left_out) == (0 if most >= 330 else 300, 0 if most >= 30 else 30)
+    assert replace(large, artifacts=(), targets=(), left_out=0) == replace(
+        recordings.backends[0], artifacts=(), targets=()
+    )
+
+
+def test_files_that_are_gone_are_no_error(recordings: Result, tmp_path: Path) -> None:
+    (tmp_path / "c.json").unlink()
+    assert trimmed(recordings, tmp_path, 0).backends[0].left_out == 200
+
+
+@pytest.mark.parametrize(
+    ("result", "remarkable"),
+    [
+        (measured(), False),
+        (changed(1), False),
+        (limited(Verdict.PASS), False),
+        (changed(2), True),
+        (changed(0.5), True),
+        (limited(Verdict.FAIL), True),
+        (limited(Verdict.INCONCLUSIVE), True),
+        (measured(outcome="failed"), True),
+        (measured(outcome="xfailed"), True),
+        (measured(troubles=("py-spy died",)), True),
+    ],
+)
+def test_what_failed_changed_or_is_open_is_remarkable(result: Result, remarkable: bool) -> None:
+    assert is_remarkable(result) is remarkable
+
+
+def test_sizes_are_read() -> None:
+    read = {text: read_size(text) for text in ("0", "20MB", "1.5 kB", "1GiB", "7B", "8mb")}
+    assert list(read.values()) == [0, 20_000_000, 1500, 2**30, 7, 8_000_000]
+    for wrong in ("MB", "-1", "1e3", "5 apples", "1" * 99):
+        with pytest.raises(ValueError, match=wrong):
+            read_size(wrong)

@@ -1,4 +1,4 @@
-"""Tests of the limit language: what it accepts, its errors, and how limits of layers merge."""
+"""Tests of the limit language: what it accepts, its errors, how layers merge, and patterns."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_schedprof.errors import LimitError, SettingsError
-from pytest_schedprof.judge.limits import LIMITABLE_OWNERS, merge_limits, parse_limit
+from pytest_schedprof.judge.limits import LIMITABLE_OWNERS, MOST, merge_limits, parse_limit
 from pytest_schedprof.judge.owners import NOT_SCHEDULER
 from pytest_schedprof.judge.phases import CLIENT_OWNERS
 from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.metric import ANY_KIND, BYTES, MEASURES, METRICS, NUMBER, TIME, Of
+from pytest_schedprof.model.profile import compile_pattern, has_wildcard
 
 WORDS = st.text("abz_AZ09.*?<>-é", min_size=1, max_size=12)
 FUNCTIONS = st.builds("{}:{}".format, WORDS, WORDS)
@@ -21,10 +22,13 @@ PERCENTS = st.integers(0, 1_000_000).map(lambda number: f"{number / 10_000:.4f}"
 """Percentages from 0 to 100 with four decimals."""
 
 SPACES = st.sampled_from(["", " ", "  ", "\t", "\n"])
-TOKENS = ["share", "self", "(", ")", "<=", "<", "%", "30", "1.5", "@", "comm", "idle", "a:b"]
-SOUP = st.lists(st.sampled_from([*TOKENS, " ", "*", "?", ":", ".", "-", "é", "\udcff"])).map(
-    "".join
-)
+DIGITS = "9" * 400
+TOKENS = [
+    *METRICS, *"()<=*?:@+,%.-", "<=", "baseline", "baseline * ", DIGITS, "0", "30", "1.5", "a:b",
+    "@comm", "idle", "kB", "us", "pp", "\x1b[31m", "\n", "\0", "\udcff", "é", "²", "٣", "nan",
+    "inf", "1e400", " ",
+]  # fmt: skip
+SOUP = st.lists(st.sampled_from(TOKENS), max_size=12).map("".join)
 
 
 FIGURES = st.text("ab_Z09.*?-é", min_size=1, max_size=12)
@@ -61,10 +65,8 @@ def limit_texts(draw: st.DrawFn) -> str:
     ("text", "bound"),
     [
         ("share(distributed.scheduler:SchedulerState._transition) <= 30%", 0.3),
-        ("  share (\t a:b \n) <=  30 %  ", 0.3),
         ("share(a:b) <= 0%", 0.0),
         ("share(a:b) <= 100%", 1.0),
-        ("share(a:b) <= 007.50%", 0.075),
         ("share(a:b) <= 0.0000005%", 5e-9),
         ("share(a:b) <= 12.34567890123%", 0.1234567890123),
         ("share(@graph-intake) <= 12.5%", 0.125),
@@ -78,21 +80,6 @@ def test_a_limit_has_a_metric_a_pattern_and_a_bound_as_a_fraction(text: str, bou
     assert limit.bound == pytest.approx(bound)
     assert limit.owner == (pattern.removeprefix("@") if "@" in pattern else None)
     assert parse_limit(str(limit)) == limit
-
-
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        "distributed.scheduler:*",
-        "*:*._transition",
-        "distributed.stealing:WorkStealing.move_task_?",
-        "distributed.core:retry.<locals>.<lambda>",
-        "my-script:main",
-        "módulo:función",
-    ],
-)
-def test_wildcards_locals_dashes_and_letters_of_any_script_are_patterns(pattern: str) -> None:
-    assert parse_limit(f"self({pattern}) <= 5%").pattern == pattern
 
 
 @pytest.mark.parametrize("owner", CLIENT_OWNERS)
@@ -116,42 +103,22 @@ def test_rendering_and_parsing_again_gives_the_same_limit(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "text"),
-    [(0.3, "30%"), (0.07, "7%"), (0.125, "12.5%"), (0.0, "0%"), (1.0, "100%"), (0.001, "0.1%")],
-)
-def test_a_share_is_written_as_a_user_writes_it(share: float, text: str) -> None:
-    assert str(Limit("share", "a:b", share)) == f"share(a:b) <= {text}"
-
-
-@pytest.mark.parametrize(
     ("text", "column", "expected", "rest"),
     [
         ("", 1, "a metric: share, self", "the end"),
-        ("   ", 4, "a metric", "the end"),
         ("shar(a:b) <= 3%", 1, "(did you mean 'share'?)", "'shar(a:b) <= 3%'"),
-        (" Share(a:b) <= 3%", 2, "a metric", "'Share(a:b) <= 3%'"),
-        ("share a:b <= 3%", 7, "'(' and a function", "'a:b <= 3%'"),
         ("share", 6, "share(distributed.scheduler:*) <= 30%", "the end"),
         ("share() <= 3%", 7, "module:qualname", "') <= 3%'"),
-        ("share( _transition) <= 3%", 8, "module:qualname", "'_transition) <= 3%'"),
-        ("share(a b:c) <= 3%", 7, "module:qualname", "'a b:c) <= 3%'"),
         ("share(a:b()) <= 3%", 7, "module:qualname", "'a:b()) <= 3%'"),
         ("share(@transition) <= 3%", 7, "(did you mean 'transitions'?)", "'@transition) <= 3%'"),
-        ("share(@) <= 3%", 7, "an owner", "'@) <= 3%'"),
         ("self(@comm) <= 3%", 6, "write share(@comm)", "'@comm) <= 3%'"),
         ("share(a:b", 10, "')'", "the end"),
         ("share(a:b) < 3%", 12, "'<=' (a limit is an upper bound)", "'< 3%'"),
-        ("share(a:b) >= 3%", 12, "'<='", "'>= 3%'"),
-        ("share(a:b)(c) <= 3%", 11, "'<='", "'(c) <= 3%'"),
-        ("share(a:b) <= ", 15, "a bound in percent", "the end"),
         ("share(a:b) <= 3", 16, "a bound in percent", "the end"),
-        ("share(a:b) <= 3us", 16, "a bound in percent", "'us'"),
         ("share(a:b) <= -3%", 15, "a bound in percent", "'-3%'"),
-        ("share(a:b) <= .5%", 15, "a bound in percent", "'.5%'"),
         ("share(a:b) <= 1e1%", 16, "a bound in percent", "'e1%'"),
         ("share(a:b) <= 100.1%", 15, "at most 100%", "'100.1%'"),
         ("share(a:b) <= 3% x", 18, "the end of the limit", "'x'"),
-        ("share(a:b) <= 3%%", 17, "the end of the limit", "'%'"),
         ("growth <= 1", 8, "'('", "'<= 1'"),
         ("growth(share) <= 1", 8, "a metric that can grow: cpu", "'share) <= 1'"),
         ("growth(byte) <= 1", 8, "(did you mean 'bytes_", "'byte) <= 1'"),
@@ -163,22 +130,14 @@ def test_a_share_is_written_as_a_user_writes_it(share: float, text: str) -> None
         ("share(@comm) <= baseline + 2%", 29, "points, as in baseline + 2pp", "'%'"),
         ("share(@comm) <= 2pp", 18, "in percent, as in 30%, or the baseline", "'pp'"),
         ("cpu <= baseline * 0", 20, "a factor above 0", "the end"),
-        ("cpu <= baseline * x", 19, "a factor above 0", "'x'"),
         ("cpu <= baseline - 2us", 17, "the end of the limit", "'- 2us'"),
         ("cpu <= baseline + 2", 20, "a number with its unit", "the end"),
-        ("cpu <= base", 8, "a number with its unit", "'base'"),
         ("memory <= 4GiB", 8, "'(' and a measure, as in memory(process) <= 6.1B", "'<= 4GiB'"),
         (
             "memory(mangd) <= 4GiB",
             8,
             f"{', '.join(MEASURES)} (did you mean 'managed'?)",
             "'mangd) <= 4GiB'",
-        ),
-        (
-            "memory(a:b) <= 4GiB",
-            8,
-            "a measure: process, managed, spilled, managed_total, ",
-            "'a:b) <= 4GiB'",
         ),
         ("memory(process) <= 4", 21, "a number with its unit (B, kB", "the end"),
         (
@@ -190,8 +149,6 @@ def test_a_share_is_written_as_a_user_writes_it(share: float, text: str) -> None
         ("phase(sendg) <= 1ms", 7, "(did you mean 'sending'?)", "'sendg) <= 1ms'"),
         ("phase <= 1ms", 7, "'(' and a phase, as in phase(construction) <= 6.1s", "'<= 1ms'"),
         ("duration(@comm) <= 1ms", 10, "the prefix of a task's key", "'@comm) <= 1ms'"),
-        ("duration(a:b) <= 1ms", 10, "the prefix of a task's key", "'a:b) <= 1ms'"),
-        ("duration() <= 1ms", 10, "the prefix of a task's key", "') <= 1ms'"),
         ("figure(longest) <= 1", 8, "kind:figure, as in queue:longest", "'longest) <= 1'"),
         ("figure <= 1", 8, "'(' and a figure, as in figure(queue:longest) <= 6.1", "'<= 1'"),
         (
@@ -201,6 +158,8 @@ def test_a_share_is_written_as_a_user_writes_it(share: float, text: str) -> None
             "') <= 1'",
         ),
         ("growth(transfers(bytes), x) <= 1", 24, "takes no pattern", "', x) <= 1'"),
+        ("transitions(@comm) <= 1", 12, "'<=': transitions is of the whole", "'(@comm) <= 1'"),
+        ("growth(transitions, @comm) <= 1", 19, "')': transitions is of", "', @comm) <= 1'"),
         *(
             (f"share(@{owner}) <= 3%", 7, "an owner", f"'@{owner}) <= 3%'")
             for owner in sorted(NOT_SCHEDULER)
@@ -223,15 +182,20 @@ def _check_outcome(text: str) -> None:
     try:
         parsed = parse_limit(text)
     except LimitError as error:
-        match = re.search(r": column (\d+): expected ", str(error))
+        message = str(error)
+        match = re.search(r": column (\d+): expected ", message)
         assert match
         assert 1 <= int(match.group(1)) <= len(text) + 1
+        assert message.isprintable()
+        assert len(message) < 2000
     else:
         assert parsed.metric not in ("share", "self") or (parsed.bound <= 1 and parsed.pattern)
-        assert parsed.bound >= 0
+        assert 0 <= parsed.bound <= MOST
+        assert 0 <= parsed.factor <= MOST
+        assert parse_limit(str(parsed)) == parsed
 
 
-@settings(max_examples=500)
+@settings(max_examples=150)
 @given(SOUP | st.text(alphabet=st.characters(exclude_categories=())))
 def test_any_text_and_any_soup_of_tokens_gives_a_limit_or_a_limit_error(text: str) -> None:
     _check_outcome(text)
@@ -247,9 +211,21 @@ def test_a_limit_with_a_typing_mistake_gives_a_limit_or_a_limit_error(
     _check_outcome(text[:at] + data.draw(st.characters()) + text[at:])
 
 
-def test_a_number_of_thousands_of_digits_is_refused_like_any_other() -> None:
-    with pytest.raises(LimitError, match="at most 100%"):
-        parse_limit(f"share(a:b) <= {'9' * 10_000}%")
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        (f"share(a:b) <= {'9' * 10_000}%", "at most 100%"),
+        (f"bytecodes <= {DIGITS}", r"a number of at most 1e\+15; found '9999"),
+        (f"peak <= {DIGITS} GB", r"a number of at most 1e\+15; found '9999"),
+        (f"cpu <= baseline * {DIGITS}", r"a number of at most 1e\+15; found '9999"),
+        (f"cpu <= baseline + {DIGITS}us", r"a number of at most 1e\+15; found '9999"),
+        (f"growth(calls, a:b) <= {DIGITS}", r"a number of at most 1e\+15; found '9999"),
+    ],
+    ids=range(6),
+)
+def test_a_limit_that_would_always_hold_is_refused(text: str, most: str) -> None:
+    with pytest.raises(LimitError, match=f"expected .*{most}"):
+        parse_limit(text)
 
 
 LIMITS = st.builds(
@@ -273,6 +249,7 @@ def test_merging_keeps_each_key_once_with_the_bound_said_last(layers: list[list[
 @pytest.mark.parametrize(
     "text",
     [
+        *(f"share(a:b) <= {share}" for share in ("30%", "7%", "12.5%", "0%", "100%", "0.1%")),
         "growth(bytecodes) <= 1.05",
         "growth(calls, a:b*) <= 1.2",
         "growth(cpu) <= 1.1",
@@ -298,3 +275,67 @@ def test_keys_are_what_users_wrote_but_for_spaces() -> None:
     assert merge_limits([[far], [near]]) == (near,)
     assert merge_limits([[far], [parse_limit("share(a:*) <= 30%")]])[0] is far
     assert merge_limits([]) == merge_limits([[], []]) == ()
+
+
+PROPERTY = settings(max_examples=100)
+
+TRANSITION = "distributed.scheduler:SchedulerState._transition"
+
+
+def matches(pattern: str, name: str) -> bool:
+    return compile_pattern(pattern).fullmatch(name) is not None
+
+
+def obviously_matches(pattern: str, name: str) -> bool:
+    """Match by the definition: `*` is any run, `?` is one character, all else is literal."""
+    if not pattern:
+        return not name
+    if pattern[0] == "*":
+        return any(obviously_matches(pattern[1:], name[skip:]) for skip in range(len(name) + 1))
+    return bool(name) and pattern[0] in ("?", name[0]) and obviously_matches(pattern[1:], name[1:])
+
+
+@PROPERTY
+@given(
+    st.text("ab*?", max_size=8) | st.text("ab.:*?\n[(", max_size=6),
+    st.text("ab", max_size=8) | st.text("ab.:\n[(", max_size=6),
+)
+def test_a_pattern_matches_what_its_definition_says(pattern: str, name: str) -> None:
+    assert matches(pattern, name) == obviously_matches(pattern, name)
+    assert has_wildcard(pattern) == bool({"*", "?"} & set(pattern))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "pattern",
+    ["*" * 1000 + "x:y", "*a" * 1000 + "b", "*?" * 150 + "b", "*a?" * 80 + "*b", "a*" * 90 + "b"],
+)
+def test_a_hostile_pattern_is_as_fast_as_any(pattern: str) -> None:
+    """Tried again and again, one of these would take longer than the tests have time."""
+    assert not matches(pattern, "a" * 200)
+    assert matches(pattern[:-1] + "*", "a" * 2000 + "x:")
+
+
+@PROPERTY
+@given(st.text(alphabet=st.characters(exclude_characters="*?")))
+def test_a_pattern_without_wildcards_names_itself_alone(name: str) -> None:
+    assert not has_wildcard(name)
+    assert matches(name, name)
+    assert not matches(name, name + "x")
+    assert not matches(name, "x" + name)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "expected"),
+    [
+        (TRANSITION, TRANSITION, True),
+        (TRANSITION, TRANSITION.replace(".", "x"), False),
+        ("*_transition", TRANSITION, True),
+        ("distributed.scheduler:*._transition?", TRANSITION + "s", True),
+        ("distributed.scheduler:*._transition?", TRANSITION, False),
+        ("a:f.<locals>.<lambda>", "a:f.<locals>.<lambda>", True),
+        ("a:b[1]", "a:b1", False),
+    ],
+)
+def test_patterns_of_real_functions(pattern: str, name: str, expected: bool) -> None:
+    assert matches(pattern, name) is expected

@@ -1,35 +1,33 @@
-"""Tests of the names and call trees in pages, made from handwritten samples."""
+"""Tests of call trees, samples over time and pages, made from handwritten samples."""
 
 from __future__ import annotations
 
 import re
-from array import array
 from collections import Counter
 from dataclasses import replace
-from html import unescape
 from importlib.resources import files
 from pathlib import Path
 
 import msgspec
 from drawn import CODE, drawn, kept, speedscope, with_sources
-from measured import TASKS, counted, measured, sampled
+from hypothesis import given
+from hypothesis import strategies as st
+from measured import TASKS, counted, measured, recorded
 
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.formats.counted import CountsFile
-from pytest_schedprof.judge.costs import Costs, unit_of
-from pytest_schedprof.judge.limits import LIMITABLE_OWNERS, parse_limit
+from pytest_schedprof.judge.limits import LIMITABLE_OWNERS
 from pytest_schedprof.judge.others import other_of
 from pytest_schedprof.judge.owners import owner_of
 from pytest_schedprof.judge.recordings import Names, busy_stacks, trimmed
-from pytest_schedprof.judge.verdicts import judge
 from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.explanation import Source
-from pytest_schedprof.model.profile import SampleProfile, Stack, Thread
+from pytest_schedprof.model.profile import Stack
 from pytest_schedprof.model.result import TargetFiles
 from pytest_schedprof.model.run import Course, Moment, Point, Series, Setting, Step
 from pytest_schedprof.report.code import MOST_LINES, code_of
-from pytest_schedprof.report.flames import call_tree
-from pytest_schedprof.report.pages import as_json, breakable, page_of_run
+from pytest_schedprof.report.flames import GRAINS, MOST_PAIRS, as_content, call_tree, slices_of
+from pytest_schedprof.report.pages import as_json, page_of_run
 from pytest_schedprof.report.pictures import drawn as drawn_of
 from pytest_schedprof.store.run_files import read_run
 from pytest_schedprof.store.sources import add_sources
@@ -37,6 +35,7 @@ from pytest_schedprof.store.sources import add_sources
 TRANSITION = "distributed.scheduler:SchedulerState._transition"
 LOOP = "asyncio.base_events:BaseEventLoop._run_once"
 WRITE = "distributed.comm.tcp:TCP.write"
+IDLE = (LOOP, "selectors:EpollSelector.select")
 
 
 def test_functions_are_named_as_the_record_has_them_wherever_the_code_lies() -> None:
@@ -65,29 +64,15 @@ def test_functions_are_named_as_the_record_has_them_wherever_the_code_lies() -> 
     ]
 
 
-def profile(*samples: Stack) -> SampleProfile:
-    stacks = tuple(dict.fromkeys(samples))
-    return SampleProfile(
-        "cputime", "", stacks, (Thread("", array("q", map(stacks.index, samples))),)
-    )
-
-
 def test_a_tree_holds_busy_samples_and_the_collector_apart() -> None:
-    idle = (LOOP, "selectors:EpollSelector.select")
     collecting = (LOOP, TRANSITION, "distributed.gc:GCDiagnosis._gc_callback")
     stacks = busy_stacks(
-        [profile((LOOP,), (LOOP, TRANSITION), (LOOP, TRANSITION), idle, collecting)]
+        [recorded([(LOOP,), (LOOP, TRANSITION), (LOOP, TRANSITION), IDLE, collecting])]
     )
     assert stacks == {(LOOP,): 1, (LOOP, TRANSITION): 2, collecting[2:]: 1}
     tree = call_tree(stacks)
     assert [tree.functions[name] for name in tree.names] == [LOOP, TRANSITION, collecting[2]]
     assert (tree.depths, tree.own, tree.before) == ((0, 1, 0), (1, 2, 1), ())
-
-
-def test_a_tree_of_two_sides_has_what_only_one_of_them_has() -> None:
-    tree = call_tree(Counter({(LOOP, TRANSITION): 3}), Counter({(LOOP, WRITE): 5}))
-    assert [tree.functions[name] for name in tree.names] == [LOOP, WRITE, TRANSITION]
-    assert (tree.own, tree.before) == ((0, 0, 3), (0, 5, 0))
 
 
 def test_stacks_may_be_deeper_than_pythons_own() -> None:
@@ -97,32 +82,6 @@ def test_stacks_may_be_deeper_than_pythons_own() -> None:
 def test_every_owner_has_a_colour() -> None:
     style = (files("pytest_schedprof.report") / "assets" / "owners.css").read_text()
     assert {*LIMITABLE_OWNERS, owner_of("numpy:f")} <= set(re.findall(r"--o-([\w-]+):", style))
-
-
-def test_names_can_neither_end_their_element_nor_hide() -> None:
-    text = "</script><!--\u2028\u2029'\"&"
-    content = as_json([text])
-    assert not set("<>&\u2028\u2029'") & set(content)
-    shown = breakable(f"a.b::{text}[x_y]")
-    assert "<script" not in shown
-    assert unescape(str(shown).replace("<wbr>", "")) == f"a.b::{text}[x_y]"
-
-
-NASTY = "test_a.py::test_b[<script>]"
-
-
-def test_names_and_limits_are_text_in_pages(tmp_path: Path) -> None:
-    limit = judge(parse_limit("calls <= 1"), Costs([unit_of(9, {}, [])]), [])
-    counts = replace(counted({TRANSITION: 7.0}, metric="calls"), limits=(limit,))
-    samples = sampled({(LOOP, TRANSITION): 0.6, (LOOP, WRITE): 0.4})
-    result = measured(counts, samples, test_id=NASTY, unjudged=("peak <= 1MB",))
-    page = write_pages(kept(tmp_path / "run-1", result)).read_text()
-    assert "<script>]" not in page
-    assert 'href="0/index.html"' in page
-    test = (tmp_path / "run-1" / "0" / "index.html").read_text()
-    assert 'href="../index.html"' in test
-    assert "<code>peak &lt;= 1MB</code> (needs a backend or baseline" in test
-    assert "no flame graph: cputime kept no samples" in test
 
 
 ALL_TASKS = 3 * TASKS
@@ -253,3 +212,62 @@ def test_code_is_cut_to_what_a_page_can_hold(tmp_path: Path) -> None:
     (run / "0" / "scheduler.counts.json").write_bytes(msgspec.json.encode(file))
     code = code_of(result, run / "0")
     assert [name for name, _, _ in code.functions] == names[: -MOST_LINES // 30 : -1]
+
+
+STACKS = st.sampled_from([(LOOP, f"distributed.scheduler:f{n}") for n in range(9)] + [IDLE])
+
+
+@given(st.lists(st.lists(st.lists(STACKS, max_size=200), max_size=3), max_size=3))
+def test_all_samples_are_in_one_slice_each(rounds: list[list[list[Stack]]]) -> None:
+    profiles = [recorded(*threads) for threads in rounds]
+    tree = call_tree(busy_stacks(profiles))
+    slices = slices_of(profiles, tree)
+    if slices is None:
+        return
+    sums = sum(slices.nodes, Counter())
+    assert [sums[number] for number in range(len(tree.own))] == list(tree.own)
+    assert sum(slices.samples) == sum(len(thread) for threads in rounds for thread in threads)
+    assert all(side.total() <= all for side, all in zip(slices.nodes, slices.samples, strict=True))
+
+
+def test_slices_follow_the_order_of_the_samples_and_of_the_rounds() -> None:
+    first, second = ((LOOP, f"distributed.scheduler:f{n}") for n in range(2))
+    profiles = [recorded([first] * 300 + [IDLE] * 300), recorded([second] * 600)]
+    tree = call_tree(busy_stacks(profiles))
+    slices = slices_of(profiles, tree)
+    assert slices is not None
+    assert slices.samples == [10] * GRAINS[0][0]
+    quarter = GRAINS[0][0] // 4
+    counts = [sum(node.values()) for node in slices.nodes]
+    assert counts == [10] * quarter + [0] * quarter + [10] * 2 * quarter
+    assert slices.rounds == [2 * quarter]
+    assert set(slices.nodes[0]) | set(slices.nodes[-1]) == {
+        number for number, own in enumerate(tree.own) if own
+    }
+    slices.nodes[0] = Counter({1: 2, 4: 3})
+    assert as_content(slices)["nodes"][0] == [1, 2, 3, 3]
+
+
+def test_rare_calls_among_many_are_counted_as_their_callers_own() -> None:
+    names = [f"distributed.scheduler:f{n}" for n in range(2000)]
+    rare = [(LOOP, names[n % 20], name) for n, name in enumerate(names)]
+    often = [(LOOP, names[n % 20]) for n in range(8000)]
+    mixed = [
+        stack
+        for four, one in zip(range(0, 8000, 4), rare, strict=True)
+        for stack in (*often[four : four + 4], one)
+    ]
+    profiles = [recorded(mixed)]
+    tree = call_tree(busy_stacks(profiles))
+    slices = slices_of(profiles, tree)
+    assert slices is not None
+    assert slices.pairs <= MOST_PAIRS
+    assert sum(node.total() for node in slices.nodes) == sum(tree.own) == len(mixed)
+    depths = {tree.depths[number] for node in slices.nodes for number in node}
+    assert depths == {1}
+    unlike = [recorded([(f"distributed.scheduler:f{n}",) for n in range(MOST_PAIRS + 1)])]
+    assert slices_of(unlike, call_tree(busy_stacks(unlike))) is None
+
+
+def test_no_name_can_end_the_script_that_holds_it() -> None:
+    assert not set("<>&\u2028\u2029'") & set(as_json(["</script><!--\u2028\u2029'\"&"]))

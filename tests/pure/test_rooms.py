@@ -1,4 +1,4 @@
-"""Tests of the import rules between the rooms of the package."""
+"""Tests of imports: the rules of the rooms, what is declared, and what an unused session loads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterable
+from configparser import ConfigParser
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,8 +22,10 @@ from imports import (
     NEWER_STDLIB,
     PACKAGE,
     imports_of,
-    imports_of_source,
+    modules_imported_by_name,
 )
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 import pytest_schedprof
 
@@ -83,13 +89,8 @@ ARROWS = {
 """The rooms that each room imports, imports for types included."""
 
 
-def test_the_table_has_every_room_and_no_other() -> None:
-    assert set(ROOMS) == set(ARROWS)
-
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_imports_the_rooms_of_its_row(room: str) -> None:
-    assert ARROWS[room] == set(ROOMS[room].imports)
+def test_a_room_imports_the_rooms_of_its_row() -> None:
+    assert {name: room.imports for name, room in ROOMS.items()} == ARROWS
 
 
 def test_files_that_the_page_names_exist() -> None:
@@ -115,11 +116,11 @@ def test_rules_of_the_table_are_known() -> None:
     assert {rule for room in ROOMS.values() for rule in room.rules} == set(FORBIDDEN)
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if name != NAME])
-def test_modules_keep_the_rules_of_their_room(module: str) -> None:
-    forbidden = {name for rule in ROOMS[room_of(module)].rules for name in FORBIDDEN[rule]}
-    roots = {of.root for of in imports_of(module) if not of.typing_only}
-    assert roots & forbidden == set()
+def test_modules_keep_the_rules_of_their_room() -> None:
+    for module in MODULES.keys() - {NAME}:
+        forbidden = {name for rule in ROOMS[room_of(module)].rules for name in FORBIDDEN[rule]}
+        roots = {of.root for of in imports_of(module) if not of.typing_only}
+        assert roots & forbidden == set(), module
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:
@@ -139,47 +140,13 @@ def test_no_room_takes_the_name_of_a_public_function() -> None:
     assert set(pytest_schedprof.__all__).isdisjoint(ROOMS)
 
 
-def test_the_walk_finds_imports_wherever_they_hide() -> None:
-    source = """
-import a.b as c
-from d import e
-from . import f
-from ..g import h
-if TYPE_CHECKING:
-    import i
-else:
-    import j
-def function():
-    try:
-        import k
-    except ImportError:
-        from l.m import n
-    finally:
-        import o
-class Class:
-    async def method(self):
-        async with x:
-            while y:
-                import p
-match z:
-    case 1:
-        import q
-"""
-    imported = imports_of_source(source, "package.room")
-    assert {of.name for of in imported if not of.typing_only} == {
-        *("a.b", "d", "d.e", "package.room", "package.room.f", "package.g", "package.g.h"),
-        *("j", "k", "l.m", "l.m.n", "o", "p", "q"),
-    }
-    assert {of.name for of in imported if of.typing_only} == {"i"}
-
-
-@pytest.mark.parametrize("module", in_room("agent"))
-def test_the_agent_imports_only_what_a_scheduler_surely_has(module: str) -> None:
-    imported = imports_of(module)
-    roots = {of.root for of in imported if not of.name.startswith(f"{NAME}.agent")}
-    assert roots <= {*sys.stdlib_module_names, *NEWER_STDLIB, *AGENT_MAY_IMPORT}
-    # The package has another name where the agent runs.
-    assert f"from {NAME}" not in MODULES[module].read_text(encoding="utf-8")
+def test_the_agent_imports_only_what_a_scheduler_surely_has() -> None:
+    for module in in_room("agent"):
+        imported = imports_of(module)
+        roots = {of.root for of in imported if not of.name.startswith(f"{NAME}.agent")}
+        assert roots <= {*sys.stdlib_module_names, *NEWER_STDLIB, *AGENT_MAY_IMPORT}, module
+        # The package has another name where the agent runs.
+        assert f"from {NAME}" not in MODULES[module].read_text(encoding="utf-8")
 
 
 def reached_from(modules: list[str]) -> set[str]:
@@ -232,3 +199,126 @@ def test_importing_the_package_loads_nothing_but_itself(tmp_path: Path) -> None:
     loaded = set(json.loads(run_python("-c", program, cwd=tmp_path)))
     assert {name for name in loaded if name.startswith(NAME)} == {NAME}
     assert loaded & {*FORBIDDEN["pure"], "msgspec"} == set()
+
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+FOR_DEVELOPERS = {"benchmarks", "coverage", "docs", "lint", "test", "typing"}
+"""Extras with the tools of this repository. All others are for users of the package."""
+
+NOT_IMPORTED = {
+    "cryptography": "distributed imports it to make temporary certificates",
+    "py-spy": "a program, which is run and never imported",
+    "xarray": "examples define graphs by it",
+    "zarr": "examples define graphs by it",
+}
+"""Declared distributions that nothing imports, with the reason why they are declared."""
+
+
+def declared(lines: Iterable[str]) -> dict[str, Requirement]:
+    requirements = map(Requirement, lines)
+    return {normalised(requirement.name): requirement for requirement in requirements}
+
+
+def normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+CORE = declared(PROJECT["dependencies"])
+EXTRAS = PROJECT["optional-dependencies"]
+OPTIONAL = declared(line for name in EXTRAS.keys() - FOR_DEVELOPERS for line in EXTRAS[name])
+
+
+@cache
+def imported() -> dict[str, set[str]]:
+    """Third-party packages that the package imports, each with the modules that do so."""
+    users: dict[str, set[str]] = {}
+    for module in MODULES:
+        names = {module_import.root for module_import in imports_of(module)}
+        names |= {imported.partition(".")[0] for imported in modules_imported_by_name(module)}
+        if module.startswith(f"{NAME}.agent."):  # runs where the scheduler does
+            names -= AGENT_MAY_IMPORT - CORE.keys()
+        for name in names - {NAME, *sys.stdlib_module_names, *NEWER_STDLIB}:
+            users.setdefault(normalised(name), set()).add(module)
+    return users
+
+
+def test_every_import_is_declared() -> None:
+    undeclared = {name: by for name, by in imported().items() if name not in {**CORE, **OPTIONAL}}
+    assert undeclared == {}
+
+
+def test_every_declared_dependency_is_imported() -> None:
+    assert {*CORE, *OPTIONAL} - imported().keys() == NOT_IMPORTED.keys()
+
+
+def test_lowest_versions_are_those_that_tox_tests() -> None:
+    config = ConfigParser(interpolation=None)
+    config.read(ROOT / "tox.ini", encoding="utf-8")
+    tested = declared(config["testenv:lowest"]["deps"].split())
+    for name in CORE:
+        assert versions(tested[name], "==") == versions(CORE[name], ">="), name
+
+
+def versions(requirement: Requirement, operator: str) -> list[Version]:
+    return [
+        Version(specifier.version)
+        for specifier in requirement.specifier
+        if specifier.operator == operator
+    ]
+
+
+OURS = {
+    "pytest_schedprof",
+    "pytest_schedprof.clusters",
+    "pytest_schedprof.evidence",
+    "pytest_schedprof.plugin",
+    "pytest_schedprof.plugin.fixtures",
+    "pytest_schedprof.plugin.hooks",
+    "pytest_schedprof.plugin.hookspecs",
+    "pytest_schedprof.plugin.stash",
+    "pytest_schedprof.measuring",
+    "pytest_schedprof.measuring.options",
+}
+"""All that an unused session may import beyond what pytest imports itself."""
+
+SESSION = """
+import sys
+import pytest
+
+code = pytest.main(sys.argv[1:])
+print("modules:", *sorted(sys.modules))
+sys.exit(code)
+"""
+
+TESTS = {
+    "unused": "def test_one():\n    pass\n",
+    "marked": "import pytest\n@pytest.mark.schedprof(backend='off')\ndef test_one():\n    pass\n",
+}
+
+
+def modules_of(directory: Path, test: str, *arguments: str) -> set[str]:
+    """Return the modules that a session of one test has imported at its end."""
+    (directory / "pytest.ini").write_text("[pytest]\n")
+    (directory / "test_one.py").write_text(test)
+    options = ("-q", "-p", "no:cacheprovider", *arguments, "test_one.py")
+    command = [sys.executable, "-c", SESSION, *options]
+    environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    output = subprocess.check_output(command, cwd=directory, env=environment, text=True)
+    return set(output.splitlines()[-1].split()[1:])
+
+
+def test_unused_session_imports_only_these_modules(tmp_path: Path) -> None:
+    bare = modules_of(tmp_path, TESTS["unused"])
+    plugin = ("-p", "pytest_schedprof.plugin.hooks")
+    assert modules_of(tmp_path, TESTS["unused"], *plugin) - bare == OURS
+    assert not (tmp_path / ".schedprof").exists()
+
+
+@pytest.mark.parametrize(
+    ("test", "argument"), [("marked", "-v"), ("unused", "--schedprof-rate=50")]
+)
+def test_settings_are_read_when_needed(tmp_path: Path, test: str, argument: str) -> None:
+    used = modules_of(tmp_path, TESTS[test], "-p", "pytest_schedprof.plugin.hooks", argument)
+    assert "pytest_schedprof.measuring.settings" in used

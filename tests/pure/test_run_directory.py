@@ -1,10 +1,11 @@
-"""Tests of the run directory: one per run and test, and each file is complete or absent."""
+"""Tests of the run directory: a place for each run and test, whose files are complete or absent."""
 
 from __future__ import annotations
 
 import re
 import resource
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -12,10 +13,12 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.store import run_directory as module
-from pytest_schedprof.store.run_directory import RunDirectory, locked, new_run_id, write
+from pytest_schedprof.store.run_directory import RunDirectory, locked, new_run_id, safe_name, write
 
 
 @pytest.fixture
@@ -78,14 +81,6 @@ def test_a_gitignore_of_the_user_s_own_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / ".gitignore").read_text() == "*.html\n"
 
 
-def test_preparing_twice_and_two_runs_in_one_root_do_no_harm(run: RunDirectory) -> None:
-    write(run.path / "kept", b"kept")
-    run.prepare()
-    RunDirectory(run.root, "run-2").prepare()
-    assert (run.path / "kept").read_bytes() == b"kept"
-    assert names_in(run.root) == {".gitignore", "run-1", "run-2"}
-
-
 def test_each_test_and_each_attempt_at_it_gets_a_directory_of_its_own(run: RunDirectory) -> None:
     places = [run.new_test(name) for name in ("a.py::test_b", "a.py::test_c", "a.py::test_B")]
     assert len(set(places)) == 3
@@ -115,12 +110,6 @@ def test_a_root_below_a_regular_file_is_an_error_that_names_place_and_remedy(
         assert repr(str(run.path)) in str(caught.value)
         assert "Not a directory" in str(caught.value)
         assert "--schedprof-dir" in str(caught.value)
-
-
-def test_a_regular_file_in_the_place_of_the_run_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "run-1").write_text("")
-    with pytest.raises(ArtifactError, match="--schedprof-dir"):
-        RunDirectory(tmp_path, "run-1").prepare()
 
 
 def test_a_file_is_written_or_replaced_and_nothing_besides(tmp_path: Path) -> None:
@@ -172,22 +161,103 @@ def test_a_write_that_fails_half_way_leaves_the_old_file_whole(tmp_path: Path) -
     assert names_in(tmp_path) == {"result.json"}
 
 
-def test_a_directory_in_the_place_of_a_file_is_an_error_that_leaves_nothing(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "result.json").mkdir()
-    with pytest.raises(ArtifactError, match="--schedprof-dir"):
-        write(tmp_path / "result.json", b"{}")
-    assert names_in(tmp_path) == {"result.json"}
-
-
-@pytest.mark.parametrize("name", ["missing/result.json", "file/result.json", "x" * 300])
+@pytest.mark.parametrize(
+    "name", ["missing/result.json", "file/result.json", "directory", "x" * 300]
+)
 def test_a_file_that_cannot_be_opened_is_an_error_that_names_place_and_remedy(
     tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "file").write_text("")
+    (tmp_path / "directory").mkdir()
     path = tmp_path / name
     with pytest.raises(ArtifactError) as caught:
         write(path, b"{}")
     assert repr(str(path)) in str(caught.value)
     assert "--schedprof-dir" in str(caught.value)
+    assert names_in(tmp_path) == {"file", "directory"}
+
+
+PROPERTY = settings(max_examples=100)
+
+HOSTILE = (
+    "",
+    ".",
+    "..",
+    "../../etc/passwd",
+    "/etc/passwd",
+    "C:\\windows",
+    "\\\\server\\share",
+    "con",
+    "a/b",
+    "a b",
+    "a\nb",
+    "a\0b",
+    "é" * 300,
+    "x" * 10_000,
+    "\udcff",
+    "test_[\udc80]",
+    'tests/test_a.py::TestB::test_c[1-<x>:"*?]',
+)
+
+TWINS: tuple[Callable[[str], str], ...] = (
+    str.swapcase,
+    lambda text: text.replace("/", "|"),
+    lambda text: text.replace("::", "-"),
+    lambda text: text.replace(".", ".."),
+    lambda text: unicodedata.normalize("NFD", text),
+    lambda text: text + "\n",
+    lambda text: text + "\0",
+    lambda text: text[:150],
+    lambda text: text + "\udcff",
+    lambda text: safe_name(text),
+)
+"""Functions that change an ID into another one, for which a careless slug would be the same."""
+
+ANY_TEXT = st.text(alphabet=st.characters(exclude_categories=()))
+TEST_IDS = st.one_of(
+    ANY_TEXT,
+    st.text(alphabet="aA/|.:-[]é\n", max_size=12),
+    st.builds("tests/test_{}.py::test_{}[{}]".format, ANY_TEXT, ANY_TEXT, ANY_TEXT),
+    st.sampled_from(HOSTILE),
+)
+
+
+def check(name: str) -> None:
+    """Check that every file system accepts the name as a single path component."""
+    assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*[A-Za-z0-9_]", name)
+    assert len(name.encode("ascii")) <= 255
+    assert Path(name).name == name
+
+
+def test_hostile_ids_get_harmless_names_that_differ_without_regard_to_case() -> None:
+    names = [safe_name(test_id) for test_id in HOSTILE]
+    for name in names:
+        check(name)
+    assert len({name.casefold() for name in names}) == len(HOSTILE)
+
+
+@PROPERTY
+@given(TEST_IDS, TEST_IDS)
+def test_two_ids_get_two_names_without_regard_to_case(one: str, other: str) -> None:
+    check(safe_name(one))
+    same = safe_name(one).casefold() == safe_name(other).casefold()
+    assert same == (one == other)
+
+
+@PROPERTY
+@given(TEST_IDS, st.sampled_from(TWINS))
+def test_an_id_and_its_twin_get_two_names(test_id: str, twin: Callable[[str], str]) -> None:
+    other = twin(test_id)
+    if other != test_id:
+        assert safe_name(test_id).casefold() != safe_name(other).casefold()
+
+
+def test_a_person_recognises_the_test() -> None:
+    name = safe_name("tests/test_a.py::TestB::test_c[1-x]")
+    assert re.fullmatch(r"tests-test_a\.py-TestB-test_c-1-x-[0-9a-f]{12}", name)
+
+
+def test_a_name_is_the_same_in_every_process_and_release() -> None:
+    """Baselines and history are looked up by the name."""
+    assert safe_name("tests/test_a.py::test_b") == "tests-test_a.py-test_b-9fb2811947a5"
+    assert safe_name("é\udcff") == "test-3aef3ad56a25"

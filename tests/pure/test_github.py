@@ -1,4 +1,4 @@
-"""Tests of what is annotated on GitHub, at which lines of a checkout, and in which form."""
+"""Tests of what a pull request shows: a summary in Markdown, and annotations at lines."""
 
 from __future__ import annotations
 
@@ -7,33 +7,81 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from measured import TEST, counted, measured
+from hypothesis import given
+from hypothesis import strategies as st
+from measured import TEST, TRANSITION, changed, counted, limited, measured
 
 from pytest_schedprof.cli.ci import annotations_of, workflow_command
 from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.explanation import source_change
-from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.explanation import Cost, Explanation, Part, Source
-from pytest_schedprof.model.limit import LimitResult, Verdict
+from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import Result
+from pytest_schedprof.report.markup import Line, code, plain
+from pytest_schedprof.report.summary import MOST_BYTES, run_markdown
 
-FUNCTION = "distributed.scheduler:SchedulerState._transition"
+
+def test_what_got_worse_comes_first() -> None:
+    results = [
+        limited(Verdict.PASS, test_id="test_kept"),
+        limited(Verdict.INCONCLUSIVE, test_id="test_unsure"),
+        changed(0.5, test_id="test_better"),
+        limited(Verdict.FAIL, test_id="test_broken"),
+        changed(1.5, test_id="test_worse"),
+    ]
+    text = run_markdown(results, ".schedprof/run", [Line("  new: test_<new>")])
+    assert "\n- new: test\\_&lt;new&gt;\n" in text
+    assert text.splitlines()[0] == (
+        "## ❌ Scheduler performance: 2 regressed, 2 improved; "
+        "limits: 1 passed, 1 broken, 1 inconclusive; 5 profiled tests"
+    )
+    parts = ["### Regressions", "`test_worse`", "### Broken limits", "`test_broken`"]
+    parts += ["### Undecided", "`test_unsure`", "<details>", "`test_better`", "<details>"]
+    at = -1
+    for part in [*parts, "`test_kept`"]:
+        assert (at := text.find(part, at + 1)) > 0, part
+    assert text.count("<details>") == text.count("</details>") == 2
+
+
+@pytest.mark.parametrize("functions", [1, 40])
+def test_a_comment_has_room_for_it_and_says_what_it_has_not(functions: int) -> None:
+    alike = changed(2, functions)
+    names = [f"test_{number:04d}" + "x" * 80 for number in range(300)]
+    results = [
+        replace(
+            alike,
+            test_id=name,
+            comparisons=tuple(replace(one, test_id=name) for one in alike.comparisons),
+        )
+        for name in names
+    ]
+    text = run_markdown(results, ".schedprof/run")
+    assert len(text.encode()) <= MOST_BYTES
+    shown = text.partition("<details>")[0].count("| regressed | bytecodes |")
+    assert " comparisons left out for lack of space: see `.schedprof/run`." in text
+    assert " rows left out for lack of space: " in text
+    assert shown >= 100
+    assert text.count("<details>") == text.count("</details>")
+
+
+@given(st.text())
+def test_code_is_one_line_in_which_nothing_means_anything(text: str) -> None:
+    shown = code(text)
+    inner = shown.removeprefix("<code>").removesuffix("</code>").removeprefix("`").removesuffix("`")
+    assert not set(inner) & set("`|\n\r\\")
+    assert shown.startswith("`") or not set(inner) & set("<>*_")
+    shown.encode()
+
+
+@given(st.text())
+def test_a_sentence_has_no_markup_and_calls_nobody(text: str) -> None:
+    shown = plain(text).replace("@<!-- -->", "(at)")
+    assert not set(shown) & set("<>@\n\r")
+    shown.encode()
+
+
 NEW = "class SchedulerState:\n    def _transition(self):\n        a = 1\n        b = 2\n"
 INSTALLED = ".venv/lib/python3.12/site-packages/elsewhere/module.py"
-
-
-def regressed(test: str = TEST) -> Result:
-    """A test of which a function costs twice as much as before."""
-    before = measured(counted({FUNCTION: 100.0}), test_id=test)
-    after = measured(counted({FUNCTION: 200.0}), test_id=test)
-    report = compare([before], [after], names=("main", "now"))
-    return replace(after, comparisons=report.comparisons)
-
-
-def limited(test: str, verdict: Verdict = Verdict.FAIL, text: str = "no samples") -> Result:
-    """A test with a limit on calls."""
-    limit = LimitResult("calls <= 1", verdict, (), text, parsed=parse_limit("calls <= 1"))
-    return measured(replace(counted({FUNCTION: 1.0}), limits=(limit,)), test_id=test)
 
 
 def explanation(file: str, *, with_source: bool = True) -> Explanation:
@@ -43,7 +91,7 @@ def explanation(file: str, *, with_source: bool = True) -> Explanation:
         Source(file, 2, NEW.split("\n", 1)[1]),
     )
     source = source_change(one, other, None, None) if with_source else None
-    part = Part(FUNCTION, "transitions", Cost(100.0, 1.0), Cost(200.0, 1.0), source=source)
+    part = Part(TRANSITION, "transitions", Cost(100.0, 1.0), Cost(200.0, 1.0), source=source)
     return Explanation(TEST, "counts", "bytecodes", 100.0, 200.0, (part,))
 
 
@@ -78,14 +126,14 @@ def test_a_regression_is_marked_at_the_lines_that_explain_it_or_at_the_test(
     checkout: Path, file: str, with_source: bool, place: str
 ) -> None:
     why = explanation(str(checkout / file), with_source=with_source)
-    (line,) = lines_of(checkout, regressed(), why)
+    (line,) = lines_of(checkout, changed(2), why)
     assert line.startswith(f"::error {place}title=Scheduler performance%2C {TEST[:5]}")
     assert "is called as before (1 per task), 100 bytecodes more per call" in line
 
 
 def test_a_regression_that_nothing_explains_tells_what_regressed(checkout: Path) -> None:
-    (line,) = lines_of(checkout, regressed(), replace(explanation(""), test_id="another"))
-    assert f"::regressed: bytecodes of {FUNCTION}: 100 before, 200 now per task" in line
+    (line,) = lines_of(checkout, changed(2), replace(explanation(""), test_id="another"))
+    assert f"::regressed: bytecodes of {TRANSITION}: 100 before, 200 now per task" in line
 
 
 @pytest.mark.parametrize(
@@ -99,13 +147,13 @@ def test_a_regression_that_nothing_explains_tells_what_regressed(checkout: Path)
 def test_tests_are_found_from_the_directory_in_which_they_ran(
     checkout: Path, test: str, working: str, place: str
 ) -> None:
-    (line,) = lines_of(checkout, limited(test), working=working)
+    (line,) = lines_of(checkout, limited(Verdict.FAIL, test_id=test), working=working)
     assert line.startswith(f"::error {place}")
 
 
 def test_limits_and_troubles_are_told_by_how_grave_they_are(checkout: Path) -> None:
-    assert lines_of(checkout, limited(TEST, Verdict.PASS)) == []
-    doubtful = replace(limited(TEST, Verdict.INCONCLUSIVE), troubles=("py-spy died",))
+    assert lines_of(checkout, limited(Verdict.PASS)) == []
+    doubtful = replace(limited(Verdict.INCONCLUSIVE), troubles=("py-spy died",))
     limit, trouble = lines_of(checkout, doubtful)
     assert limit.startswith("::warning ")
     assert trouble.startswith("::warning ")
@@ -113,8 +161,8 @@ def test_limits_and_troubles_are_told_by_how_grave_they_are(checkout: Path) -> N
 
 
 def test_single_undecided_figures_are_no_remarks(checkout: Path) -> None:
-    before = measured(counted({FUNCTION: 100.0}, {FUNCTION: 140.0}, {FUNCTION: 100.0}))
-    after = measured(counted({FUNCTION: 120.0}, {FUNCTION: 190.0}, {FUNCTION: 100.0}))
+    before = measured(counted({TRANSITION: 100.0}, {TRANSITION: 140.0}, {TRANSITION: 100.0}))
+    after = measured(counted({TRANSITION: 120.0}, {TRANSITION: 190.0}, {TRANSITION: 100.0}))
     (comparison,) = compare([before], [after], names=("main", "now")).comparisons
     assert comparison.verdict is Verdict.INCONCLUSIVE
     assert lines_of(checkout, replace(after, comparisons=(comparison,))) == []
