@@ -279,7 +279,7 @@ def left(dask_scheduler: Any = None) -> list[str]:
 @pytest.mark.slow
 def test_rate_that_pyspy_cannot_keep_is_told_with_one_that_it_can(control: Control) -> None:
     recording = PySpyBackend(rate_hz=100_000, options={}).start(control, timeout_s=10)
-    for _ in range(8):
+    for _ in range(5):
         control.call(burn)
     raw = recording.stop(timeout_s=20)
     (warning,) = [text for text in raw.warnings if "s behind: of 100000 samples per second" in text]
