@@ -19,7 +19,7 @@ from pytest_schedprof.workloads import WORKLOADS, replay
 
 OPTIONS = {"duration": "uniform(100ms, 500ms)", "nbytes": "uniform(100kB, 2MB)"}
 SHAPES = ("tree_reduction", "all_to_all", "annotated_tasks")
-SIZE = 100
+SIZE = 50
 
 
 def one(x: object) -> int:

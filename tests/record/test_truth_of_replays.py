@@ -109,7 +109,7 @@ def random_work(client: Client, seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=3, deadline=None, derandomize=True)
+@settings(max_examples=2, deadline=None, derandomize=True)
 @given(st.integers(0, 2**32))
 def test_a_file_that_is_read_and_written_is_replayed_the_same_twice(seed: int) -> None:
     with tempfile.TemporaryDirectory() as place:
