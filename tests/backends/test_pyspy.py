@@ -147,18 +147,6 @@ def test_extra_arguments_reach_pyspy(control: Control) -> None:
         backend.start(control, timeout_s=5)
 
 
-def test_pyspy_that_stops_by_itself_is_no_profile_of_the_window(
-    cluster: LocalProcesses, control: Control
-) -> None:
-    backend = PySpyBackend(rate_hz=100, options={"extra": "--duration 1"})
-    recording = backend.start(control, timeout_s=10)
-    profiler = profiler_of(cluster)
-    control.call(burn)
-    wait_for(lambda: profiler.status() == psutil.STATUS_ZOMBIE, "py-spy to end")
-    with pytest.raises(RecordingError, match=r"ended before the window did.*Samples: \d+ Errors"):
-        recording.stop(timeout_s=5)
-
-
 def profiler_of(cluster: LocalProcesses) -> psutil.Process:
     (profiler,) = [
         child for child in psutil.Process(cluster.pid).children() if child.name() == "py-spy"
@@ -166,16 +154,18 @@ def profiler_of(cluster: LocalProcesses) -> psutil.Process:
     return profiler
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_pyspy_that_is_ended_halfway_is_no_profile_of_the_window(
-    cluster: LocalProcesses, control: Control, number: signal.Signals
+@pytest.mark.parametrize("number", [0, signal.SIGINT, signal.SIGKILL])
+def test_pyspy_that_ends_halfway_is_no_profile_of_the_window(
+    cluster: LocalProcesses, control: Control, number: int
 ) -> None:
-    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
-    control.call(burn)
+    options = {} if number else {"extra": "--duration 1"}  # it stops by itself
+    recording = PySpyBackend(rate_hz=100, options=options).start(control, timeout_s=10)
     profiler = profiler_of(cluster)
+    control.call(burn)
     profiler.send_signal(number)
     wait_for(lambda: profiler.status() == psutil.STATUS_ZOMBIE, "py-spy to end")
-    with pytest.raises(RecordingError, match="ended before the window did"):
+    words = "ended before the window did" + ("" if number else r".*Samples: \d+ Errors")
+    with pytest.raises(RecordingError, match=words):
         recording.stop(timeout_s=5)
 
 

@@ -11,7 +11,7 @@ from pytest_schedprof.clusters.own import OwnCluster
 
 
 @contextmanager
-def at_work(kind: type[OwnCluster], workers: int = 4, **options: str) -> Iterator[Client]:
+def at_work(kind: type[OwnCluster], workers: int = 4, /, **options: str) -> Iterator[Client]:
     """Start a cluster, and connect to it."""
     cluster = kind(workers, timeout_s=60, options=options)
     try:

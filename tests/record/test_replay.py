@@ -152,7 +152,7 @@ def test_nothing_is_released_before_what_needs_it_is_submitted(tmp_path: Path) -
             client.sync(asyncio.sleep, 0.05)
             level = client.map(inc, level[::2], pure=False)
         wait(level)
-    with at_work(VirtualCluster, workers=8, workload=str(path)) as client:
+    with at_work(VirtualCluster, 8, workload=str(path)) as client:
         replay(client, path)
         ran = Counter(client.run_on_scheduler(runs))
     assert len(ran) == 31
