@@ -80,9 +80,10 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 
 @pytest.fixture
-def work(control: Control, backend: Backend) -> Callable[[], float]:
+def work(control: Control, backend: Backend) -> Callable[..., float]:
     """A function that makes the scheduler do known work and returns the CPU time of it."""
-    return lambda: control.call(do_work, WORK, STEPS.get(backend.name, 500_000))
+    steps = STEPS.get(backend.name, 500_000)
+    return lambda part=1: control.call(do_work, WORK, steps // part)
 
 
 def do_work(source: str, steps: int, dask_scheduler: Any = None) -> float:
@@ -242,7 +243,7 @@ def _part_of_time(profile: CostProfile, name: str) -> float:
 
 @pytest.mark.slow
 def test_sees_in_each_round_the_function_that_burns_and_refuses_another_recording(
-    control: Control, backend: Backend, work: Callable[[], float]
+    control: Control, backend: Backend, work: Callable[..., float]
 ) -> None:
     recorder, second = (Recorder(control, [backend], 10.0) for _ in range(2))
     with recorder.round():
@@ -278,11 +279,11 @@ def test_stops_when_the_body_raises(control: Control, backend: Backend) -> None:
 
 @pytest.mark.slow
 def test_narrowed_round_keeps_the_narrow_part_alone(
-    control: Control, backend: Backend, work: Callable[[], float]
+    control: Control, backend: Backend, work: Callable[..., float]
 ) -> None:
     recorder = Recorder(control, [backend], 10.0)
     with recorder.round():
-        work()
+        work(4)
         with recorder.measure():
             pass
     assert busy_part(recorder, backend, "greater_twin") == 0
