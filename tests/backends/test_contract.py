@@ -80,9 +80,10 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 
 @pytest.fixture
-def work(control: Control, backend: Backend) -> Callable[[], float]:
+def work(control: Control, backend: Backend) -> Callable[..., float]:
     """A function that makes the scheduler do known work and returns the CPU time of it."""
-    return lambda: control.call(do_work, WORK, STEPS.get(backend.name, 500_000))
+    steps = STEPS.get(backend.name, 500_000)
+    return lambda part=1: control.call(do_work, WORK, steps // part)
 
 
 def do_work(source: str, steps: int, dask_scheduler: Any = None) -> float:
@@ -170,16 +171,26 @@ def directories() -> set[str]:
     return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("schedprof-")}
 
 
+@pytest.fixture(scope="module")
+def begun() -> set[str]:
+    """Backends that have recorded once: files opened by a first call are no leak."""
+    return set()
+
+
 @pytest.fixture(autouse=True)
-def nothing_is_left(cluster: LocalProcesses, control: Control, backend: Backend) -> Iterator[None]:
+def nothing_is_left(
+    cluster: LocalProcesses, control: Control, backend: Backend, begun: set[str]
+) -> Iterator[None]:
     """Check that each test leaves processes, threads, descriptors, hooks and files as they were."""
-    control.call(do_work, WORK, 1)  # files opened by a first call are no leak
-    try:
-        backend.start(control, timeout_s=10).abandon(timeout_s=10)  # memray keeps one pipe
-    except BackendNotInstalledError as absent:
-        if "CI" in os.environ:
-            raise
-        pytest.skip(str(absent))
+    if backend.name not in begun:
+        control.call(do_work, WORK, 1)
+        try:
+            backend.start(control, timeout_s=10).abandon(timeout_s=10)  # memray keeps one pipe
+        except BackendNotInstalledError as absent:
+            if "CI" in os.environ:
+                raise
+            pytest.skip(str(absent))
+        begun.add(backend.name)
     before, hooked, files = remains(cluster.pid), control.call(hooks), directories()
     yield
     if cluster.death() is None:
@@ -231,12 +242,17 @@ def _part_of_time(profile: CostProfile, name: str) -> float:
 
 
 @pytest.mark.slow
-def test_sees_the_function_that_burns_and_not_its_idle_twin(
-    control: Control, backend: Backend, work: Callable[[], float]
+def test_sees_in_each_round_the_function_that_burns_and_refuses_another_recording(
+    control: Control, backend: Backend, work: Callable[..., float]
 ) -> None:
-    recorder = Recorder(control, [backend], 10.0)
+    recorder, second = (Recorder(control, [backend], 10.0) for _ in range(2))
     with recorder.round():
-        work()
+        spent = [work()]
+    with recorder.round():
+        with second.round():
+            spent.append(work())
+        assert len(second.troubles) == 1
+        assert "is under way on the scheduler" in second.troubles[0]
     assert recorder.troubles == []
     burned = busy_part(recorder, backend, "greater_twin")
     lesser = busy_part(recorder, backend, "lesser_twin")
@@ -247,36 +263,10 @@ def test_sees_the_function_that_burns_and_not_its_idle_twin(
     # A third, if waiting counted. By the clock, to wait for a processor after it counts.
     most = 0.2 if backend.name in BY_THE_CLOCK else 0.1
     assert busy_part(recorder, backend, "idle_twin") < most
-
-
-@pytest.mark.slow
-def test_twice_in_a_row_each_with_the_cpu_time_of_the_scheduler(
-    control: Control, backend: Backend, work: Callable[[], float]
-) -> None:
-    recorder = Recorder(control, [backend], 10.0)
-    spent = []
-    for _ in range(2):
-        with recorder.round():
-            spent.append(work())
-    assert recorder.troubles == []
     for seconds, (segment,) in zip(spent, recorder.rounds, strict=True):
         assert seconds < segment.facts.cpu_seconds < seconds + 0.4
         assert segment.facts.seconds > segment.facts.cpu_seconds
         assert segment.facts.tasks == 0
-
-
-@pytest.mark.slow
-def test_two_at_once_are_refused_and_the_first_goes_on(
-    control: Control, backend: Backend, work: Callable[[], float]
-) -> None:
-    recorder, second = (Recorder(control, [backend], 10.0) for _ in range(2))
-    with recorder.round():
-        with second.round():
-            work()
-        assert len(second.troubles) == 1
-        assert "is under way on the scheduler" in second.troubles[0]
-    assert recorder.troubles == []
-    assert busy_part(recorder, backend, "greater_twin") > 0.5
 
 
 def test_stops_when_the_body_raises(control: Control, backend: Backend) -> None:
@@ -289,11 +279,11 @@ def test_stops_when_the_body_raises(control: Control, backend: Backend) -> None:
 
 @pytest.mark.slow
 def test_narrowed_round_keeps_the_narrow_part_alone(
-    control: Control, backend: Backend, work: Callable[[], float]
+    control: Control, backend: Backend, work: Callable[..., float]
 ) -> None:
     recorder = Recorder(control, [backend], 10.0)
     with recorder.round():
-        work()
+        work(4)
         with recorder.measure():
             pass
     assert busy_part(recorder, backend, "greater_twin") == 0

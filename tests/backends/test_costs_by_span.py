@@ -29,8 +29,9 @@ def work(client):
 VIRTUAL = (
     """
 from operator import neg, pos
-SPANS = pytest.mark.schedprof(backend="counts", options={"spans": True}, cluster="virtual")
-PLAIN = pytest.mark.schedprof(backend="counts", cluster="virtual")
+VIRTUAL = {"cluster": "virtual", "workers": 4}
+SPANS = pytest.mark.schedprof(backend="counts", options={"spans": True}, **VIRTUAL)
+PLAIN = pytest.mark.schedprof(backend="counts", **VIRTUAL)
 """
     + WORK
 )
@@ -114,11 +115,13 @@ from operator import neg, pos
 """
     + WORK
     + """
-@pytest.mark.schedprof(backend="cputime", evidence="span", rate=500)
+HOLLOW = {"cluster": "simulated", "workers": 4, "cluster_options": {"duration": "0s"}}
+
+@pytest.mark.schedprof(backend="cputime", evidence="span", rate=500, **HOLLOW)
 def test_it(schedprof_scheduler):
     client = schedprof_scheduler.client
     with span("many"):
-        wait(client.map(inc, range(3000), pure=False))
+        wait(client.map(inc, range(1500), pure=False))
     with span("few"):
         wait(client.map(neg, range(30), pure=False))
 """
@@ -133,13 +136,13 @@ def test_shares_by_span(project: Project) -> None:
     (backend,) = record.backends
     spans = spans_of(backend)
     test = record.test_id
-    assert spans[test, "many"].tasks == 3000
+    assert spans[test, "many"].tasks == 1500
     assert spans[test, "few"].tasks == 30
     shares = {name: span.share.value for name, span in spans.items() if span.share}
     assert sum(shares.values()) == pytest.approx(1, abs=1e-5)
     assert shares[test, "many"] > 10 * shares[test, "few"]
     assert shares[test, "many"] > 0.1
-    result.stdout.re_match_lines([r".*spans .*CPU/task  part of busy samples", r"  many +3000 .*"])
+    result.stdout.re_match_lines([r".*spans .*CPU/task  part of busy samples", r"  many +1500 .*"])
     (page,) = project.run_directory.glob("tests/*/index.html")
     assert "Cost per span" in page.read_text()
     check_file(project)

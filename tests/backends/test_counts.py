@@ -23,7 +23,7 @@ from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.profile import PACKAGES, CostProfile, is_work
 from pytest_schedprof.model.result import BackendResult
 
-TASKS = 300
+TASKS = 100
 STATE_MACHINE = "distributed.scheduler:SchedulerState."
 
 
@@ -47,18 +47,26 @@ def record(
 
 @pytest.fixture(scope="module")
 def cluster() -> Any:
-    """A cluster with workers, unlike that of the other tests here."""
+    """A cluster with workers, unlike that of the other tests here, which knows the task prefix."""
     cluster = LocalProcesses(4, timeout_s=30)
+    with Client(cluster.address) as client, Control(cluster.address) as control:
+        wait(client.map(inc, range(TASKS), pure=False))
+        clean(control)
     yield cluster
     cluster.close()
 
 
+@pytest.fixture(scope="module")
+def identical(cluster: LocalProcesses) -> list[CostProfile]:
+    """Costs of three rounds of the same work, counted without options."""
+    with Control(cluster.address) as control:
+        return record(cluster, control, CountsBackend(rate_hz=100, options={}), rounds=3)
+
+
 @pytest.mark.slow
 def test_identical_rounds_cost_the_state_machine_exactly_the_same(
-    cluster: LocalProcesses, control: Control
+    identical: list[CostProfile],
 ) -> None:
-    record(cluster, control, CountsBackend(rate_hz=100, options={}))  # creates the task prefix
-    rounds = record(cluster, control, CountsBackend(rate_hz=100, options={}), rounds=3)
     figures = [
         {
             (metric, name): amount
@@ -66,7 +74,7 @@ def test_identical_rounds_cost_the_state_machine_exactly_the_same(
             for metric, amount in amounts.items()
             if STATE_MACHINE in name and (metric, name) not in BY_TIMES
         }
-        for profile in rounds
+        for profile in identical
     ]
     assert len(figures[0]) > 40
     # A task goes from released through waiting, queued, processing, memory and released to
@@ -91,7 +99,6 @@ def store_slowly(is_slow: bool, dask_worker: Any = None) -> None:
 def test_how_long_workers_took_to_store_results_is_no_change_of_the_scheduler(
     cluster: LocalProcesses, control: Control
 ) -> None:
-    counted_rounds(cluster, control, [""])  # creates the task prefix
     quick = counted_rounds(cluster, control, [""] * 3)
     with Client(cluster.address) as client:
         client.run(store_slowly, is_slow=True)
@@ -118,13 +125,14 @@ def get_and_set(dask_scheduler: Any = None) -> None:
 
 
 @pytest.mark.slow
-def test_calls_alone_are_the_same_calls(cluster: LocalProcesses, control: Control) -> None:
+def test_calls_alone_are_the_same_calls(
+    cluster: LocalProcesses, control: Control, identical: list[CostProfile]
+) -> None:
     backend = CountsBackend(rate_hz=100, options={"bytecodes": "false"})
     assert "bytecodes" not in backend.metrics
     (profile,) = record(cluster, control, backend)
-    (full,) = record(cluster, control, CountsBackend(rate_hz=100, options={}))
     name = f"{STATE_MACHINE}_transition"
-    assert profile.functions[name] == {"calls": full.functions[name]["calls"]}
+    assert profile.functions[name] == {"calls": identical[0].functions[name]["calls"]}
 
 
 def test_modules_that_limits_name_are_counted_too(
@@ -167,9 +175,9 @@ def test_words_stand_for_what_works_on_tasks_and_for_all_modules(
 
 
 def test_sums_are_of_the_functions_that_work_on_tasks_beside_messages_and_bytes(
-    cluster: LocalProcesses, control: Control
+    identical: list[CostProfile],
 ) -> None:
-    (profile,) = record(cluster, control, CountsBackend(rate_hz=100, options={}))
+    profile = identical[0]
     for way in ("in", "out"):
         assert 2 * TASKS <= profile.whole[f"messages_{way}"] < 4 * TASKS
         assert profile.whole[f"bytes_{way}"] > 100 * TASKS
@@ -271,7 +279,6 @@ def test_a_function_whose_rounds_differ_is_told_though_its_mean_is_the_same(
     cluster: LocalProcesses, control: Control
 ) -> None:
     """It loops 200 times in each round of one side, and 0, 200 and 400 times on the other."""
-    counted_rounds(cluster, control, [""])  # creates the task prefix
     loops = [f"for _ in range({times}): pass" for times in (1, 200, 400)]
     steady = counted_rounds(cluster, control, [loops[1]] * 3)
     wavering = counted_rounds(cluster, control, loops)

@@ -13,7 +13,7 @@ from pytest_schedprof.model.profile import SampleProfile
 
 NAMES = ("x" * 10_000, 'a"b', "a\x1b[31mb", "a\nb", "a\\b", "<b>|`", "é\u202e", "a\x07b")
 
-SECONDS = 0.1
+SECONDS = 0.05
 
 
 def run_named(names: list[str], seconds: float) -> None:
@@ -36,7 +36,7 @@ def run_named(names: list[str], seconds: float) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["counts", "cprofile", "cputime", "memray", "pyspy", "viztracer"])
 def test_a_function_of_any_name_can_be_profiled(control: Control, name: str) -> None:
-    backend = BackendRegistry().make(name, rate_hz=100, options={})
+    backend = BackendRegistry().make(name, rate_hz=200, options={})
     recording = backend.start(control, timeout_s=30)
     control.call(run_named, list(NAMES), SECONDS)
     raw = recording.stop(timeout_s=30)

@@ -122,16 +122,27 @@ def of(profile: CostProfile, name: str) -> float:
 @pytest.mark.slow
 def test_known_work_has_its_instructions_in_each_window(line: Control) -> None:
     before = line.call(state)
-    counted(line, sort_often, 100)  # the first window also has what is only done once
-    hundred, again, two_hundred = (counted(line, sort_often, times) for times in (100, 100, 200))
-    sorting = of(hundred, SORTING)
+    counted(line, sort_often, 30)  # the first window also has what is only done once
+    thirty, again, sixty = (counted(line, sort_often, times) for times in (30, 30, 60))
+    sorting = of(thirty, SORTING)
     assert of(again, SORTING) == (sorting if NAMES_C else pytest.approx(sorting, rel=PRECISION))
-    assert sorting > 1_000_000
-    assert of(two_hundred, SORTING) == pytest.approx(2 * sorting, rel=PRECISION)
+    assert sorting > 300_000
+    assert of(sixty, SORTING) == pytest.approx(2 * sorting, rel=PRECISION)
     # In real time a window also has what the scheduler does by the clock.
-    more = two_hundred.whole["instructions"] - hundred.whole["instructions"]
+    more = sixty.whole["instructions"] - thirty.whole["instructions"]
     assert more > sorting / 2
     assert line.call(state) == before
+    check_names(thirty)
+
+
+def check_names(profile: CostProfile) -> None:
+    """Python functions are charged for the C code that they call."""
+    if not NAMES_PYTHON:
+        assert ("Python 3.12" if NAMES_C else "stripped of the names") in profile.hides
+        return
+    (name,) = [function for function in profile.functions if function.endswith(":sort_often")]
+    assert profile.functions[name]["instructions"] > of(profile, "c:list_sort")
+    assert not profile.hides
 
 
 def begin_to_work_beside(dask_scheduler: Any = None) -> None:
@@ -161,31 +172,20 @@ def test_no_window_is_lost_to_another_thread(line: Control) -> None:
     before = line.call(state)["files"]
     line.call(begin_to_work_beside)
     try:
-        for _ in range(5):
-            assert of(counted(line, sort_often, 30), SORTING) > 0
+        for _ in range(3):
+            assert of(counted(line, sort_often, 10), SORTING) > 0
     finally:
         line.call(end_work_beside)
     assert line.call(state)["files"] == before
 
 
 @pytest.mark.slow
-def test_python_functions_are_charged_for_the_c_code_that_they_call(line: Control) -> None:
-    profile = counted(line, sort_often, 30)
-    if not NAMES_PYTHON:
-        assert ("Python 3.12" if NAMES_C else "stripped of the names") in profile.hides
-        return
-    (name,) = [function for function in profile.functions if function.endswith(":sort_often")]
-    assert profile.functions[name]["instructions"] > of(profile, "c:list_sort")
-    assert not profile.hides
-
-
-@pytest.mark.slow
 def test_imports_are_left_out(line: Control) -> None:
-    counted(line, import_something)
+    line.call(import_something)  # so that it is compiled
+    nothing = min(counted(line, sort_often, 0).whole["instructions"] for _ in range(2))
     # In real time a window also has what the scheduler does by the clock: the least of three.
-    imported = min(counted(line, import_something).whole["instructions"] for _ in range(3))
-    nothing = min(counted(line, sort_often, 0).whole["instructions"] for _ in range(3))
-    assert imported < 1.5 * nothing
+    imported = (counted(line, import_something).whole["instructions"] for _ in range(3))
+    assert any(instructions < 1.5 * nothing for instructions in imported)
 
 
 def test_only_one_recording_at_once_and_an_abandoned_one_leaves_nothing(line: Control) -> None:
@@ -234,7 +234,7 @@ def test_it(schedprof_scheduler):
 
 @pytest.mark.slow
 def test_a_test_of_a_virtual_cluster_is_judged_by_instructions(
-    project: Project, emulated: LocalProcesses, apart: None, monkeypatch: pytest.MonkeyPatch
+    project: Project, emulated: LocalProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     result = project.run_test(
@@ -246,14 +246,14 @@ def test_a_test_of_a_virtual_cluster_is_judged_by_instructions(
     "instructions(distributed.scheduler:*) <= 1000000",
     backend="instructions",
     cluster="virtual",
-    workers=3,
+    workers=2,
 )
 def test_it(schedprof_scheduler):
     client = schedprof_scheduler.client
     # Of this file, which imports pytest, so that the window does not have to.
     assert client.run_on_scheduler(lambda dask_scheduler: "pytest" in __import__("sys").modules)
     with schedprof_scheduler.measure():
-        wait(client.map(inc, range(50), pure=False))
+        wait(client.map(inc, range(10), pure=False))
 """,
         "--schedprof-timeout=120",
         timeout_s=600,

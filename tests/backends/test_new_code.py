@@ -16,7 +16,7 @@ from pytest_schedprof.control.control import Control
 from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.profile import CostProfile
 
-TASKS = 100
+TASKS = 50
 HERE = __name__
 
 
@@ -44,6 +44,14 @@ def cluster() -> Iterator[LocalProcesses]:
     cluster = LocalProcesses(2, timeout_s=30)
     yield cluster
     cluster.close()
+
+
+@pytest.fixture(scope="module")
+def alone(cluster: LocalProcesses) -> CostProfile:
+    """Costs of a window in which nothing is changed."""
+    with Control(cluster.address) as control:
+        counted(cluster, control, do_nothing)  # creates the task prefix
+        return counted(cluster, control, do_nothing)
 
 
 @pytest.fixture(autouse=True)
@@ -127,9 +135,10 @@ def test_a_module_that_is_imported_in_the_window(cluster: LocalProcesses, contro
 
 
 @pytest.mark.slow
-def test_importing_moves_no_other_figure(cluster: LocalProcesses, control: Control) -> None:
-    counted(cluster, control, do_nothing)
-    profiles = [counted(cluster, control, work) for work in (do_nothing, import_alone)]
+def test_importing_moves_no_other_figure(
+    cluster: LocalProcesses, control: Control, alone: CostProfile
+) -> None:
+    profiles = [alone, counted(cluster, control, import_alone)]
     figures = [
         {name: costs for name, costs in profile.functions.items() if "SchedulerState." in name}
         for profile in profiles
@@ -198,9 +207,9 @@ def work_in_thread(dask_scheduler: Any) -> None:
 
 
 @pytest.mark.slow
-def test_other_threads_are_not_counted(cluster: LocalProcesses, control: Control) -> None:
-    counted(cluster, control, do_nothing)
-    alone = counted(cluster, control, do_nothing)
+def test_other_threads_are_not_counted(
+    cluster: LocalProcesses, control: Control, alone: CostProfile
+) -> None:
     beside = counted(cluster, control, work_in_thread)
     assert beside.functions["dask.utils:parse_bytes"]["calls"] == 3
     per_call = beside.functions["dask.utils:parse_bytes"]["bytecodes"] / 3
@@ -220,8 +229,7 @@ def copy_deeply(dask_scheduler: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_deep_copy_is_work(cluster: LocalProcesses, control: Control) -> None:
-    alone = counted(cluster, control, do_nothing)
+def test_a_deep_copy_is_work(cluster: LocalProcesses, control: Control, alone: CostProfile) -> None:
     profile = counted(cluster, control, copy_deeply)
     assert profile.functions["copy:deepcopy"]["calls"] >= 3000
     copied = profile.functions["copy:deepcopy"]["bytecodes"]

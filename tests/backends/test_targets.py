@@ -22,6 +22,7 @@ from pytest_schedprof.control.targets import find_targets
 from pytest_schedprof.errors import RecordingError
 from pytest_schedprof.measuring.recorder import Recorder
 
+BACKENDS = ("cputime", "memray", "pyspy")
 EVERYTHING = ("scheduler", "workers", "client")
 
 
@@ -33,7 +34,7 @@ def cluster() -> Iterator[LocalProcesses]:
     cluster.close()
 
 
-@pytest.fixture(params=["cputime", "memray", "pyspy"])
+@pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> Backend:
     return BackendRegistry().make(request.param, rate_hz=200, options={})
 
@@ -132,18 +133,20 @@ def test_address_of_no_worker_is_told(control: Control) -> None:
 
 
 @pytest.mark.slow
-def test_worker_that_dies_is_one_clear_error(
-    control: Control, other_worker: subprocess.Popen[bytes], backend: Backend
+def test_worker_that_dies_is_one_clear_error_of_each_backend(
+    control: Control, other_worker: subprocess.Popen[bytes]
 ) -> None:
     (other,) = (target for target in find_targets(control, ["workers"]) if "odd" in target.name)
-    recorder = Recorder(control, [backend], 10.0, targets=["scheduler", *other.addresses])
+    backends = [BackendRegistry().make(name, rate_hz=200, options={}) for name in BACKENDS]
+    recorder = Recorder(control, backends, 10.0, targets=["scheduler", *other.addresses])
     children = []
     with recorder.round():
         children = psutil.Process(other_worker.pid).children(recursive=True)
         other_worker.kill()
-    (trouble,) = recorder.troubles
-    assert f"failed on the worker {other.addresses[0]}" in trouble
-    assert recorder.rounds[0][0].raw
+    assert len(recorder.troubles) == len(BACKENDS)
+    for trouble in recorder.troubles:
+        assert f"failed on the worker {other.addresses[0]}" in trouble
+    assert recorder.rounds[0][0].raw.keys() == {*BACKENDS}
     wait_for(lambda: not any(child.is_running() for child in children), "py-spy to end")
 
 

@@ -102,8 +102,8 @@ def names_given_in(node: ast.AST) -> Iterator[str]:
         yield node.name
     elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         yield node.id
-    elif isinstance(node, ast.Attribute) and ast.unparse(node).startswith("self."):
-        yield from [node.attr] if isinstance(node.ctx, ast.Store) else []
+    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        yield from [node.attr] if ast.unparse(node).startswith("self.") else []
 
 
 def used(node: ast.AST) -> Iterator[str]:

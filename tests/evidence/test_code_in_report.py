@@ -19,7 +19,7 @@ BODY = """
 @pytest.mark.parametrize("text", ["<b>"])
 def test_it(schedprof_scheduler, text):
     # bold < plain & so on
-    assert schedprof_scheduler.client.submit(inc, 1).result() == 2
+    wait(schedprof_scheduler.client.submit(inc, 1))
 
 class TestClass:
     @pytest.mark.parametrize("number", [1])
@@ -29,7 +29,12 @@ class TestClass:
 exec("def test_made(schedprof_scheduler):\\n    pass")
 """
 
-OPTIONS = ("--schedprof=cputime", "--schedprof-evidence=report", "--schedprof-workers=1")
+OPTIONS = (
+    "--schedprof=cputime",
+    "--schedprof-evidence=report",
+    "--schedprof-cluster=simulated",
+    "--schedprof-workers=1",
+)
 
 
 def code_in(project: Project, test: str) -> list[str]:
@@ -49,7 +54,7 @@ def test_the_report_has_the_source_of_the_test(project: Project) -> None:
         '@pytest.mark.parametrize("text", ["<b>"])',
         "def test_it(schedprof_scheduler, text):",
         "    # bold < plain & so on",
-        "    assert schedprof_scheduler.client.submit(inc, 1).result() == 2",
+        "    wait(schedprof_scheduler.client.submit(inc, 1))",
     ]
     assert code_in(project, "test_method")[2:4] == [
         '@pytest.mark.parametrize("number", [1])',

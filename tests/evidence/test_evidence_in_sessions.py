@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from typing import Any
 
@@ -26,12 +25,7 @@ def test_it(schedprof_scheduler, tasks):
     wait(schedprof_scheduler.client.map(inc, range(tasks), pure=False))
 """
 
-OPTIONS = (
-    "--schedprof=counts",
-    "--schedprof-cluster=simulated",
-    "--schedprof-workers=4",
-    "--schedprof-evidence=all",
-)
+HOLLOW = ("--schedprof-cluster=simulated", "--schedprof-workers=4")
 HAD_BY_HOLLOW = {"span", "report", "memory", "tasks", "phases"}
 
 
@@ -47,11 +41,12 @@ def tasks_of_spans(project: Project) -> list[int]:
 
 @pytest.mark.slow
 def test_in_several_processes(project: Project) -> None:
-    session = project.run_test(TASKS, *OPTIONS, "-n2")
+    evidence = "--schedprof-evidence=span,phases,transfers,workers"
+    session = project.run_test(TASKS, *HOLLOW, "--schedprof=cputime", evidence, "-n2")
     session.assert_outcomes(passed=2)
-    session.stdout.fnmatch_lines(["*evidence: span, report, memory, tasks, phases*"])
+    session.stdout.fnmatch_lines(["*evidence: span, phases*"])
     for result in project.results().values():
-        assert had(result) == HAD_BY_HOLLOW
+        assert had(result) == {"span", "phases"}
         missing = {kind.kind: kind.missing for kind in result.evidence}
         assert missing["transfers"] == "hollow workers keep no log of transfers"
         assert missing["workers"].startswith("workers have no profiles: they are hollow, or")
@@ -60,11 +55,12 @@ def test_in_several_processes(project: Project) -> None:
 
 @pytest.mark.slow
 def test_in_turns_it_is_of_the_scheduler_under_test(project: Project) -> None:
-    turns = (f"--schedprof-against={sys.executable}", "--schedprof-budget=20")
-    result = project.run_test(TASKS, *OPTIONS, *turns, "-k", "20", timeout_s=100)
+    turns = (f"--schedprof-against={sys.executable}", "--schedprof-budget=5")
+    options = (*HOLLOW, "--schedprof=counts", "--schedprof-evidence=span,memory")
+    result = project.run_test(TASKS, *options, *turns, "-k", "20", timeout_s=100)
     result.assert_outcomes(passed=1, deselected=1)
     (record,) = project.results().values()
-    assert had(record) == HAD_BY_HOLLOW
+    assert had(record) == {"span", "memory"}
     rounds = record.backends[0].window.rounds
     assert tasks_of_spans(project) == [20 * rounds]
     (other,) = (project.run_directory / "tests").glob("*/against/span.json")
@@ -78,53 +74,52 @@ def test_in_turns_it_is_of_the_scheduler_under_test(project: Project) -> None:
     assert 'href="memory.html"' in page
 
 
-@pytest.mark.slow
-def test_it_is_not_counted(project: Project) -> None:
-    """Evidence is gathered in body runs of its own; otherwise, calls per task would rise."""
-    project.run_test(TASKS, *OPTIONS[:-1], "-k", "20").assert_outcomes(passed=1, deselected=1)
-    before = costs_of_a_transition(project)
-    shutil.rmtree(project.path / ".schedprof")
-    project.run(*OPTIONS, "-k", "20").assert_outcomes(passed=1, deselected=1)
-    assert costs_of_a_transition(project) == before
-    assert tasks_of_spans(project) == [20]
-
-
-def costs_of_a_transition(project: Project) -> float:
-    """Bytecodes per call of `_transition`, which calls plugins, so that each plugin adds some.
-
-    The number of calls differs between runs.
-    """
-    (record,) = project.results().values()
-    (counts,) = record.backends
-    assert counts.costs is not None
-    totals = {cost.function: cost.total for cost in counts.costs.functions}
-    total = totals["distributed.scheduler:SchedulerState._transition"]
-    return total["bytecodes"] / total["calls"]
-
-
-KILLING = """
+BODY = """
 import os
 import psutil
 
+EVIDENCE = pytest.mark.schedprof(evidence="all")
+
+def test_without(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+
+@EVIDENCE
 def test_kills(schedprof_scheduler):
     if psutil.pid_exists(schedprof_scheduler.pid):  # true for one of the body runs only
         os.kill(schedprof_scheduler.pid, 9)
 
+@EVIDENCE
 def test_after(schedprof_scheduler):
     wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
 """
 
 
 @pytest.mark.slow
-def test_of_a_scheduler_that_dies_nothing_is_had_and_the_next_has_it_all(project: Project) -> None:
-    result = project.run_test(KILLING, *OPTIONS)
-    result.assert_outcomes(passed=1, failed=1)
+def test_it_is_not_counted_and_a_scheduler_that_dies_takes_only_its_own(project: Project) -> None:
+    """Evidence is gathered in body runs of its own; otherwise, calls per task would rise."""
+    result = project.run_test(BODY, *HOLLOW, "--schedprof=counts")
+    result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["schedprof: the scheduler's process * was killed by signal 9; *"])
     results = project.results()
-    killed, after = (results[f"test_{name}"] for name in ("kills", "after"))
+    without, killed, after = (results[f"test_{name}"] for name in ("without", "kills", "after"))
+    assert without.evidence == ()
+    assert cost_of_a_transition(after) == cost_of_a_transition(without)
     assert had(killed) == set()
     assert all("\n" not in kind.missing for kind in killed.evidence)
     assert had(after) == HAD_BY_HOLLOW
+    assert tasks_of_spans(project) == [20]
+
+
+def cost_of_a_transition(result: Result) -> float:
+    """Bytecodes per call of `_transition`, which calls plugins, so that each plugin adds some.
+
+    The number of calls differs between runs.
+    """
+    (counts,) = result.backends
+    assert counts.costs is not None
+    totals = {cost.function: cost.total for cost in counts.costs.functions}
+    total = totals["distributed.scheduler:SchedulerState._transition"]
+    return total["bytecodes"] / total["calls"]
 
 
 def test_of_a_kind_that_fails_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
-from time import time
+from time import sleep, time
 from timeit import default_timer
 from typing import Any
 
@@ -32,7 +32,8 @@ from pytest_schedprof.model.evidence import LocalScheduler
 
 
 def made(number: int) -> bytes:
-    end = default_timer() + 0.3  # for some samples on a busy machine too
+    sleep(0.25)  # for some samples on a busy machine too
+    end = default_timer() + 0.05
     while default_timer() < end:
         pass
     return bytes(1000 + number)

@@ -1,4 +1,4 @@
-"""Clusters of four hollow workers with a client, for what is recorded and replayed."""
+"""Clusters of hollow workers with a client, for what is recorded and replayed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pytest_schedprof.clusters.own import OwnCluster
 
 
 @contextmanager
-def at_work(kind: type[OwnCluster], **options: str) -> Iterator[Client]:
+def at_work(kind: type[OwnCluster], workers: int = 4, /, **options: str) -> Iterator[Client]:
     """Start a cluster, and connect to it."""
-    cluster = kind(4, timeout_s=60, options=options)
+    cluster = kind(workers, timeout_s=60, options=options)
     try:
         with Client(cluster.address) as client:
             yield client

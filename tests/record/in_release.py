@@ -1,6 +1,7 @@
-"""A program for interpreters of other releases: records work, or replays what was recorded.
+"""Records work, or replays what was recorded; a program for interpreters of other releases.
 
-It prints how many transitions that took, how many virtual seconds, and how many tasks there were.
+It prints of each run how many transitions that took, how many virtual seconds, and how many tasks
+a replay had.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ def begin(dask_scheduler: Any = None) -> int:
     return int(dask_scheduler.transition_counter)
 
 
-async def end(dask_scheduler: Any = None) -> tuple[int, float]:
-    """Wait until all tasks are forgotten; return the transitions and the makespan."""
+async def end(dask_scheduler: Any = None) -> tuple[dict[str, Any], int]:
+    """Wait until all tasks are forgotten; return the window, and how many transitions there are."""
     while dask_scheduler.tasks:
         await asyncio.sleep(0.01)
-    figures = dask_scheduler.extensions["schedprof-virtual"].end()["figures"]
-    return int(dask_scheduler.transition_counter), figures["makespan"]
+    window = dask_scheduler.extensions["schedprof-virtual"].end()
+    return window, int(dask_scheduler.transition_counter)
 
 
 def work(client: Client) -> int:
@@ -51,8 +52,8 @@ def work(client: Client) -> int:
     return 0
 
 
-def main(what: str, path: str) -> None:
-    """Record or replay a file."""
+def done(what: str, path: str) -> tuple[int, float, int]:
+    """Record or replay a file; return transitions, seconds and tasks."""
     is_replay = what == "replay"
     options = {"workload": path} if is_replay else OPTIONS
     with at_work(VirtualCluster, **options) as client:
@@ -62,9 +63,10 @@ def main(what: str, path: str) -> None:
         else:
             with record_workload(client, path):
                 tasks = work(client)
-        after, makespan = client.run_on_scheduler(end)
-    sys.stdout.write(json.dumps([after - before, makespan, tasks]))
+        window, after = client.run_on_scheduler(end)
+    return after - before, window["figures"]["makespan"], tasks
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    runs = zip(sys.argv[1::2], sys.argv[2::2], strict=True)
+    sys.stdout.write(json.dumps([done(what, path) for what, path in runs]))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from in_release import done
 from packaging.version import Version
 
 from pytest_schedprof.clusters.environments import interpreter_for
@@ -24,30 +25,25 @@ MAKING_S = 120.0
 PROGRAM = Path(__file__).with_name("in_release.py")
 
 
-@pytest.fixture(scope="module")
-def interpreters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    cache = tmp_path_factory.mktemp("cache")
-    there = interpreter_for(f"distributed=={THERE}", cache, MAKING_S)
-    return {HERE: sys.executable, THERE: str(there.path)}
-
-
-def done(interpreter: str, what: str, path: Path) -> tuple[int, float, int]:
-    """Record or replay; return transitions, seconds and tasks."""
-    command = [interpreter, str(PROGRAM), what, str(path)]
-    output = subprocess.check_output(command, text=True, timeout=100)
-    transitions, makespan, tasks = json.loads(output.splitlines()[-1])
-    return transitions, makespan, tasks
-
-
-@pytest.mark.parametrize(("recorder", "other"), [(HERE, THERE), (THERE, HERE)])
-def test_a_recording_is_replayed_on_another_release(
-    interpreters: dict[str, str], tmp_path: Path, recorder: str, other: str
+def test_recordings_are_replayed_on_another_release_and_back(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    path = tmp_path / "work.schedprof"
-    transitions, makespan, _ = done(interpreters[recorder], "record", path)
-    workload = read_workload(path.read_bytes())
-    assert workload.distributed == recorder
-    replayed = done(interpreters[other], "replay", path)
-    assert replayed[2] == sum(1 for _ in workload.tasks())
-    assert replayed[0] == pytest.approx(transitions, rel=0.02)
-    assert replayed[1] == pytest.approx(makespan, rel=0.1)
+    cache = tmp_path_factory.mktemp("cache")
+    interpreter = interpreter_for(f"distributed=={THERE}", cache, MAKING_S)
+    ours, theirs = (str(tmp_path / f"{name}.schedprof") for name in ("ours", "theirs"))
+    recorded_here = done("record", ours)
+    command = [str(interpreter.path), str(PROGRAM), "replay", ours, "record", theirs]
+    output = subprocess.check_output(command, text=True, timeout=100)
+    replayed_there, recorded_there = json.loads(output.splitlines()[-1])
+    check(ours, HERE, recorded_here, replayed_there)
+    check(theirs, THERE, recorded_there, done("replay", theirs))
+
+
+def check(path: str, release: str, recorded: Sequence[float], replayed: Sequence[float]) -> None:
+    """A replay has the tasks of its file and takes what the work took."""
+    workload = read_workload(Path(path).read_bytes())
+    assert workload.distributed == release
+    transitions, makespan, tasks = replayed
+    assert tasks == sum(1 for _ in workload.tasks())
+    assert transitions == pytest.approx(recorded[0], rel=0.02)
+    assert makespan == pytest.approx(recorded[1], rel=0.1)

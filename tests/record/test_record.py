@@ -100,15 +100,16 @@ def test_a_replay_takes_the_same_transitions(
     path, took = recorded
     tasks = sum(1 for _ in read(path).tasks())
     done: list[int] = []
-    replays = 1 if kind is VirtualCluster else 3
+
+    def work() -> None:
+        done.append(replay(client, path))
+
     with at_work(kind, workload=str(path)) as client:
-
-        def work() -> None:
-            done.append(replay(client, path))
-
-        replayed = median([counted(client, work) for _ in range(replays)])
-    assert done == [tasks] * replays
-    assert replayed == pytest.approx(took, rel=0.02)
+        counts = [counted(client, work)]
+        if kind is SimulatedCluster and counts != [pytest.approx(took, rel=0.02)]:
+            counts += [counted(client, work) for _ in range(2)]
+    assert done == [tasks] * len(counts)
+    assert median(counts) == pytest.approx(took, rel=0.02)
 
 
 def join_releases_of_seconds() -> None:
@@ -176,7 +177,7 @@ def test_a_part_can_be_replayed(recorded: tuple[Path, int]) -> None:
         assert replay(client, path, until=0.0) == 0
 
 
-def test_names_can_be_hidden(tmp_path: Path) -> None:
+def test_names_can_be_hidden_and_replayed(tmp_path: Path) -> None:
     path = tmp_path / "work.schedprof"
     with at_work(VirtualCluster) as client, record_workload(client, path, anonymous=True):
         stuck = client.map(inc, range(3), pure=False, resources={"secret": 1})  # nobody has it
@@ -190,14 +191,8 @@ def test_names_can_be_hidden(tmp_path: Path) -> None:
         item for task in recorded.tasks() for item in task.annotations.get("resources", {}).items()
     }
     assert (resource != "secret", amount) == (True, 1)
-
-
-def test_hidden_names_can_be_replayed(tmp_path: Path) -> None:
-    path = tmp_path / "work.schedprof"
-    with at_work(VirtualCluster) as client, record_workload(client, path, anonymous=True):
-        wait(client.map(inc, range(5), pure=False))
     with at_work(VirtualCluster, workload=str(path)) as client:
-        assert replay(client, path) == 5
+        assert replay(client, path) == 8
 
 
 def test_a_file_is_readable_up_to_its_last_block(
@@ -214,24 +209,27 @@ def test_a_file_is_readable_up_to_its_last_block(
         read_workload(b"something else")
 
 
-@pytest.mark.parametrize(
-    ("path", "complaint"),
-    [("missing", "cannot be read: No such file"), ("other", "is no recorded workload")],
-)
-def test_a_bad_file_is_named_before_anything_starts(
-    tmp_path: Path, path: str, complaint: str
-) -> None:
+def test_a_bad_file_is_named_before_anything_starts(tmp_path: Path) -> None:
     (tmp_path / "other").write_text("something else")
-    with pytest.raises(SettingsError, match=complaint):
-        check_cluster_options("simulated", {"workload": str(tmp_path / path)})
+    complaints = {"missing": "cannot be read: No such file", "other": "is no recorded workload"}
+    for path, complaint in complaints.items():
+        with pytest.raises(SettingsError, match=complaint):
+            check_cluster_options("simulated", {"workload": str(tmp_path / path)})
 
 
-def test_a_second_recording_is_refused_and_a_file_is_kept(tmp_path: Path) -> None:
-    with at_work(VirtualCluster) as client, record_workload(client, tmp_path / "one"):
-        with pytest.raises(ClusterError, match="already"):
-            record_workload(client, tmp_path / "two").__enter__()
-        with pytest.raises(SettingsError, match="File exists"):
-            record_workload(client, tmp_path / "one").__enter__()
+def test_what_cannot_be_recorded_or_replayed_is_refused(tmp_path: Path) -> None:
+    with at_work(VirtualCluster) as client:
+        for rotate in ("0s", "-1MB", "soon", "a few MB"):
+            with pytest.raises(SettingsError, match=f"rotate: '{rotate}' is no size"):
+                record_workload(client, tmp_path / "work", rotate=rotate).__enter__()
+        assert not list(tmp_path.iterdir())
+        with pytest.raises(SettingsError, match="needs the path"):
+            replay(client)
+        with record_workload(client, tmp_path / "one"):
+            with pytest.raises(ClusterError, match="already"):
+                record_workload(client, tmp_path / "two").__enter__()
+            with pytest.raises(SettingsError, match="File exists"):
+                record_workload(client, tmp_path / "one").__enter__()
 
 
 @pytest.mark.slow
@@ -293,18 +291,6 @@ def preloaded(path: Path, **options: str) -> Iterator[tuple[subprocess.Popen[str
         process.stderr.close()
 
 
-def test_a_killed_scheduler_leaves_what_it_recorded(tmp_path: Path) -> None:
-    path = tmp_path / "work.schedprof"
-    with preloaded(path) as (process, address, _), Client(address) as client:
-        stuck = client.map(inc, range(50), pure=False)  # there are no workers
-        client.run_on_scheduler(wait_for_blocks)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        del stuck
-    workload = read(path)
-    assert sum(1 for _ in workload.tasks()) == 50
-
-
 def of_the_last_tasks(dask_scheduler: Any = None) -> float:
     """Return the scheduler's time; runs there, after what the same client sent before."""
     from distributed.metrics import time
@@ -321,7 +307,7 @@ def test_a_killed_scheduler_loses_the_last_second_at_most(tmp_path: Path) -> Non
     path = tmp_path / "work.schedprof"
     seen: list[float] = []
     with preloaded(path) as (process, address, _), Client(address) as client:
-        while not seen or seen[-1] - seen[0] < 3 * LOST_S:
+        while not seen or seen[-1] - seen[0] < 2 * LOST_S:
             client.submit(inc, len(seen), pure=False).release()
             client.sync(client.scheduler.identity)  # it has the messages of this client by now
             seen.append(client.run_on_scheduler(of_the_last_tasks))

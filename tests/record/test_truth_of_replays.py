@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from at_work import at_work
 from distributed import Client, as_completed, wait
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from in_release import OPTIONS, begin, end
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.formats.workload import read_workload, write_workload
@@ -24,8 +23,6 @@ from pytest_schedprof.replay.following import Order, scripts_of
 from pytest_schedprof.workloads import WORKLOADS, replay
 
 Work = Callable[[Client], object]
-
-OPTIONS = {"duration": "uniform(100ms, 500ms)", "nbytes": "uniform(100kB, 2MB)"}
 
 
 def inc(x: object) -> int:
@@ -52,25 +49,12 @@ class Took:
     transitions: int
 
 
-def begin(dask_scheduler: Any = None) -> int:
-    """Begin a window; return how many transitions there were."""
-    dask_scheduler.extensions["schedprof-virtual"].begin()
-    return int(dask_scheduler.transition_counter)
-
-
-async def end(dask_scheduler: Any = None) -> tuple[str, dict[str, Any], int]:
-    """Wait until all tasks are forgotten, and end the window."""
-    while dask_scheduler.tasks:
-        await asyncio.sleep(0.01)
-    window = dask_scheduler.extensions["schedprof-virtual"].end()
-    return window["hash"], window["figures"], int(dask_scheduler.transition_counter)
-
-
 def measured(client: Client, work: Work) -> Took:
     before = client.run_on_scheduler(begin)
     work(client)
-    digest, figures, after = client.run_on_scheduler(end)
-    return Took(digest, figures["makespan"], figures["transferred"], after - before)
+    window, after = client.run_on_scheduler(end)
+    figures = window["figures"]
+    return Took(window["hash"], figures["makespan"], figures["transferred"], after - before)
 
 
 def recorded(path: Path, work: Work) -> Took:
@@ -109,7 +93,7 @@ def random_work(client: Client, seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=3, deadline=None, derandomize=True)
+@settings(max_examples=2, deadline=None, derandomize=True)
 @given(st.integers(0, 2**32))
 def test_a_file_that_is_read_and_written_is_replayed_the_same_twice(seed: int) -> None:
     with tempfile.TemporaryDirectory() as place:
