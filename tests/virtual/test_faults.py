@@ -163,7 +163,6 @@ def test_faults_and_latencies_are_drawn_from_the_seed(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "0")
-    project.is_apart = True
     options = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=8")
     project.run_test(SEEDED, *options, "--schedprof-rounds=1", "--schedprof-save=main")
     again = project.run(*options, "--schedprof-rounds=1", "--schedprof-compare=main")
