@@ -49,7 +49,8 @@ def test_graph(schedprof_scheduler, schedprof_scale):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return ran(tmp_path_factory.mktemp("project"), BODY)
+    (run,) = ran(tmp_path_factory.mktemp("project"), BODY, "--schedprof-workers=2")
+    return run
 
 
 def file_of(run: Path, test: str, name: str) -> Path:

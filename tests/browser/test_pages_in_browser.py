@@ -48,9 +48,9 @@ class Runs(NamedTuple):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Two runs of one project; in the later one the scheduler burns half a second more."""
+    turns = [{"BURN": seconds} for seconds in ("0.1", "0.6")]
     project = tmp_path_factory.mktemp("project")
-    one_worker = "--schedprof-workers=1"
-    return Runs(*(ran(project, BODY, one_worker, BURN=seconds) for seconds in ("0.1", "0.6")))
+    return Runs(*ran(project, BODY, "--schedprof-workers=1", turns=turns))
 
 
 def page_of(run: Path, part: str) -> Path:
