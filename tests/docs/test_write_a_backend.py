@@ -35,11 +35,11 @@ class Installed:
     packages: Path
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": str(self.packages)}
+        variables = {**os.environ, "PYTHONPATH": str(self.packages)}
         return subprocess.run(
             [sys.executable, "-m", *arguments],
             cwd=self.path,
-            env=environment,
+            env=variables,
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,
@@ -70,7 +70,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 
 @pytest.fixture
-def here(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+def environment(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let commands run in this process as in one that the page's distribution is installed for."""
     monkeypatch.syspath_prepend(installed.packages)
     monkeypatch.chdir(installed.path)
@@ -99,7 +99,7 @@ def test_the_pages_test_is_profiled_with_options_limits_and_artifacts(profiled: 
 
 
 def test_its_samples_are_exported_and_shown(
-    profiled: Installed, here: None, capsys: pytest.CaptureFixture[str]
+    profiled: Installed, environment: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["export", "many_small", "--format", "collapsed"]) == 0
     exported = capsys.readouterr().out
@@ -112,7 +112,7 @@ def test_its_samples_are_exported_and_shown(
     assert "formats available for test_alarm.py::test_many_small_tasks" in refused
 
 
-def test_the_doctor_tries_it_out(here: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_tries_it_out(environment: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--backend", "alarm"]) == 0
     examined = capsys.readouterr().out
     assert re.search(r"^alarm +yes, recorded and read", examined, re.MULTILINE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, TypeAlias
 
 import dask
@@ -116,7 +117,7 @@ def calls_per_task(cluster: OwnCluster) -> Counts:
         for name, (graph, size) in GRAPHS.items():
             wait(graph(client, SMALL), timeout=60)
             assert control.call(facts.wait_until_idle, 30.0) == 0
-            counts[name] = counted(control, lambda graph=graph, size=size: graph(client, size))
+            counts[name] = counted(control, partial(graph, client, size))
         return counts
 
 
