@@ -30,14 +30,14 @@ def add(x: int, y: int) -> int:
 )
 def test_many_small_tasks(schedprof_scheduler: SchedulerUnderTest) -> None:
     """With three rounds or more, the bounds come from the scatter between rounds."""
-    wait(schedprof_scheduler.client.map(inc, range(800), pure=False))
+    wait(schedprof_scheduler.client.map(inc, range(400), pure=False))
 
 
 @pytest.mark.slow
-@pytest.mark.schedprof("share(@worker-choice) <= 50%", "share(@stealing) <= 50%", rate=250)
+@pytest.mark.schedprof("share(@worker-choice) <= 50%", "share(@stealing) <= 50%", rate=150)
 def test_tree_reduction(schedprof_scheduler: SchedulerUnderTest) -> None:
     client = schedprof_scheduler.client
-    level = client.map(inc, range(1_024), pure=False)
+    level = client.map(inc, range(512), pure=False)
     while len(level) > 1:
         level = client.map(add, level[::2], level[1::2], pure=False)
     wait(level)
@@ -49,7 +49,7 @@ def test_submission_alone(schedprof_scheduler: SchedulerUnderTest) -> None:
     """Profile only the part of the test that matters, with `measure`."""
     client = schedprof_scheduler.client
     with schedprof_scheduler.measure():
-        futures = client.map(inc, range(15_000), pure=False)
+        futures = client.map(inc, range(8_000), pure=False)
         wait(futures[:1])  # by then the scheduler has taken in the graph
 
 
@@ -59,4 +59,4 @@ def test_submission_alone(schedprof_scheduler: SchedulerUnderTest) -> None:
 )
 def test_transitions_of_a_task(schedprof_scheduler: SchedulerUnderTest) -> None:
     """Counts are the same in every run: one more transition per task breaks the limit."""
-    wait(schedprof_scheduler.client.map(inc, range(1_000), pure=False))
+    wait(schedprof_scheduler.client.map(inc, range(300), pure=False))

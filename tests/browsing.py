@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -57,22 +58,35 @@ def launched() -> Iterator[Browser]:
             browser.close()
 
 
-def ran(project: Path, body: str, *arguments: str, **environment: str) -> Path:
-    """Run a session in a subprocess and return its run directory."""
-    project.mkdir(exist_ok=True)
+SESSIONS = """
+import json, os, sys
+import pytest
+
+for variables in json.loads(sys.argv[1]):
+    os.environ.update(variables)
+    if status := pytest.main(sys.argv[2:]):
+        sys.exit(status)
+"""
+
+
+def ran(
+    project: Path, body: str, *arguments: str, turns: Sequence[dict[str, str]] = ({},)
+) -> list[Path]:
+    """Run sessions in a subprocess, one with each of these variables in its environment.
+
+    Returns the directories of their runs.
+    """
     (project / "pytest.ini").write_text(INI)
     (project / "test_it.py").write_text(HEADER + body)
-    command = [sys.executable, "-m", "pytest", "--schedprof-workers=2", *arguments]
     run = subprocess.run(
-        command,
+        [sys.executable, "-c", SESSIONS, json.dumps(turns), *arguments],
         cwd=project,
-        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=100,
     )
     assert run.returncode == 0, run.stdout
-    return max((project / ".schedprof").glob("2*"))
+    return sorted((project / ".schedprof").glob("2*"))
 
 
 def find(page: Page, function: str) -> None:

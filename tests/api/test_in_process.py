@@ -46,101 +46,70 @@ UPDATE_GRAPH = "Scheduler.update_graph"
 """The function's name in viztracer's output."""
 
 SCRIPTS = {
+    # A process that is both client and scheduler has only one of each class of the agent.
     "threads": """
-with Client(**QUIET) as client:
-    with pyspy_on_scheduler("pyspy.json"), TRACING:
-        wait(client.map(inc, range(500)))
-    assert profilers() == []
-""",
-    "nannies": """
-if __name__ == "__main__":
-    with Client(**{**QUIET, "processes": True}) as client:
-        with pyspy_on_scheduler("pyspy.json"), TRACING:
-            wait(client.map(inc, range(500)))
-        with profile_scheduler("pyspy", limits="share(@transitions) <= 99%") as profile:
-            wait(client.map(inc, range(500), pure=False))
-        assert profile.result.backends[0].window.tasks == 500
-        assert profile.result.backends[0].shares.busy_samples > 0
-        assert profilers() == []
-""",
-    "asynchronous": """
-async def main():
-    async with Client(**QUIET, asynchronous=True) as client:
-        async with pyspy_on_scheduler("pyspy.json"), TRACING:
-            await client.gather(client.map(inc, range(500)))
-        assert profilers() == []
-
-asyncio.run(main())
-""",
-}
-
-AGAIN = """
-with Client(**QUIET) as client:
-    for backend in ("counts", "counts", "cprofile", "cprofile", "memray", "memray"):
-        with profile_scheduler(backend) as profile:
-            wait(client.map(inc, range(100), pure=False))
-        assert profile.result.troubles == ()
-        assert profile.result.backends[0].window.tasks == 100
-"""
-
-
-@pytest.mark.slow
-def test_every_backend_works_here_and_more_than_once(tmp_path: Path) -> None:
-    """A process that is both client and scheduler has only one of each class of the agent."""
-    run_script(HEADER + AGAIN, tmp_path)
-
-
-CLOSING = {
-    "with its loop": """
 client = Client(**QUIET)
+with pyspy_on_scheduler("pyspy.json"), TRACING:
+    wait(client.map(inc, range(60)))
+assert profilers() == []
+for backend in ("counts", "counts", "cprofile", "cprofile", "memray", "memray"):
+    with profile_scheduler(backend) as profile:
+        wait(client.map(inc, range(20), pure=False))
+    assert profile.result.troubles == ()
+    assert profile.result.backends[0].window.tasks == 20
 try:
-    with pyspy_on_scheduler("pyspy.json"):
+    with pyspy_on_scheduler("closed.json"):
         assert profilers()
         client.close()
 except SchedulerLostError as error:
     assert "died or was closed" in str(error), error
     assert profilers() == []
 """,
-    "while its loop goes on": """
+    "nannies": """
+if __name__ == "__main__":
+    with Client(**{**QUIET, "processes": True}) as client:
+        with pyspy_on_scheduler("pyspy.json"), TRACING:
+            wait(client.map(inc, range(60)))
+        with profile_scheduler("pyspy", limits="share(@transitions) <= 99%") as profile:
+            wait(client.map(inc, range(200), pure=False))
+        assert profile.result.backends[0].window.tasks == 200
+        assert profile.result.backends[0].shares.busy_samples > 0
+        assert profilers() == []
+""",
+    "asynchronous": """
 async def main():
     client = await Client(**QUIET, asynchronous=True)
+    async with pyspy_on_scheduler("pyspy.json"), TRACING:
+        await client.gather(client.map(inc, range(60)))
+    assert profilers() == []
     try:
-        async with pyspy_on_scheduler("pyspy.json"):
+        async with pyspy_on_scheduler("closed.json"):
             assert profilers()
             await client.close()
     except SchedulerLostError as error:
         assert "died or was closed" in str(error), error
-    while profilers():
+    while profilers():  # its loop goes on
         await asyncio.sleep(0.05)
 
-asyncio.run(asyncio.wait_for(main(), 30))
+asyncio.run(asyncio.wait_for(main(), 60))
 """,
 }
-
-
-def run_script(source: str, path: Path) -> None:
-    """Run a user's script in a process of its own."""
-    (path / "script.py").write_text(source)
-    process = subprocess.run(
-        [sys.executable, "script.py"], capture_output=True, text=True, timeout=TIMEOUT_S, cwd=path
-    )
-    assert process.returncode == 0, process.stderr
+"""Scripts that profile, and of which two close the scheduler in a body that is profiled."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SCRIPTS)
-def test_both_see_the_scheduler_in_this_process(tmp_path: Path, kind: str) -> None:
-    run_script(HEADER + SCRIPTS[kind], tmp_path)
+def test_users_see_the_scheduler_in_their_process(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "script.py").write_text(HEADER + SCRIPTS[kind])
+    command = [sys.executable, "script.py"]
+    process = subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT_S, cwd=tmp_path
+    )
+    assert process.returncode == 0, process.stderr
     assert json.loads((tmp_path / "pyspy.json").read_text())["profiles"]
     events = json.loads((tmp_path / "viztracer.json").read_text())["traceEvents"]
     assert any(UPDATE_GRAPH in event["name"] for event in events)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", CLOSING)
-def test_scheduler_closed_in_the_body_leaves_no_profiler(tmp_path: Path, kind: str) -> None:
-    run_script(HEADER + CLOSING[kind], tmp_path)
-    assert not (tmp_path / "pyspy.json").exists()
+    assert not (tmp_path / "closed.json").exists()
 
 
 def test_versions_and_names_are_looked_up_once_per_process() -> None:

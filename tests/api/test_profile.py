@@ -38,7 +38,7 @@ def burn_scheduler_cpu(seconds: float, dask_scheduler: Any = None) -> None:
         pass
 
 
-def burn(client: Client, seconds: float = 1.0) -> None:
+def burn(client: Client, seconds: float = 0.4) -> None:
     client.run_on_scheduler(burn_scheduler_cpu, seconds)
 
 
@@ -64,7 +64,7 @@ def test_result_and_artifacts(client: Client, tmp_path: Path, backend: str) -> N
     result = profile.result
     assert (result.test_id, result.outcome, result.troubles) == ("burning", "passed", ())
     assert burned_share(result) > 0.8
-    assert result.backends[0].window.cpu_seconds > 0.9
+    assert result.backends[0].window.cpu_seconds > 0.36
     assert read_record(place / "result.json", Result) == result
     kept = {path.name for path in place.iterdir()}
     assert kept == {"result.json", *result.backends[0].artifacts}
@@ -142,14 +142,14 @@ def warnings_of(backend: BackendResult) -> list[str]:
 
 def test_backends_together(client: Client, tmp_path: Path) -> None:
     with profile_scheduler(["pyspy", "cputime"], tmp_path) as profile:
-        burn(client, 0.5)
+        burn(client, 0.2)
     assert [of.backend for of in profile.result.backends] == ["pyspy", "cputime"]
     assert [warnings_of(of) for of in profile.result.backends] == [[], []]
 
 
 def test_what_is_observed_beside_a_backend_that_disturbs_says_so(client: Client) -> None:
     with profile_scheduler("cprofile, pyspy", limits="calls(asyncio.*:*) <= 1000000") as profile:
-        burn(client, 0.5)
+        burn(client, 0.2)
     cprofile, pyspy = profile.result.backends
     assert warnings_of(pyspy) == ["recorded while cprofile slowed the scheduler down"]
     assert warnings_of(cprofile) == []

@@ -41,7 +41,8 @@ def test_local():
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return ran(tmp_path_factory.mktemp("project"), BODY)
+    (run,) = ran(tmp_path_factory.mktemp("project"), BODY, "--schedprof-workers=2")
+    return run
 
 
 def file_of(run: Path, test: str, name: str) -> Path:

@@ -27,7 +27,7 @@ LIMITS = "share(@comm) <= 99%", "calls(distributed.scheduler:SchedulerState._tra
 @pytest.mark.schedprof(*LIMITS, backend="cputime,counts", rate=400)
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", "plain"])
 def test_tasks(schedprof_scheduler, name):
-    wait(schedprof_scheduler.client.map(inc, range(300), pure=False))
+    wait(schedprof_scheduler.client.map(inc, range(60), pure=False))
     burn(schedprof_scheduler, float(os.environ["BURN"]))
 """
 
@@ -48,8 +48,9 @@ class Runs(NamedTuple):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Two runs of one project; in the later one the scheduler burns half a second more."""
+    turns = [{"BURN": seconds} for seconds in ("0.1", "0.6")]
     project = tmp_path_factory.mktemp("project")
-    return Runs(ran(project, BODY, BURN="0.1"), ran(project, BODY, BURN="0.6"))
+    return Runs(*ran(project, BODY, "--schedprof-workers=1", turns=turns))
 
 
 def page_of(run: Path, part: str) -> Path:

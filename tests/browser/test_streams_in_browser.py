@@ -31,10 +31,8 @@ def test_tree(schedprof_scheduler):
 def page_of_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a test that was compared with a session of another setting of dask."""
     project = tmp_path_factory.mktemp("project")
-    one = {"PYTHONHASHSEED": "0"}
-    before = ran(project, BODY, *ARGUMENTS, **one)
-    other = {**one, "DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION": "inf"}
-    run = ran(project, BODY, *ARGUMENTS, **other)
+    turns = [{"PYTHONHASHSEED": "0"}, {"DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION": "inf"}]
+    before, run = ran(project, BODY, *ARGUMENTS, turns=turns)
     write_pages(run, against=before)
     (page,) = run.glob("tests/*/index.html")
     return page
@@ -47,11 +45,10 @@ def box(of: Locator) -> tuple[float, float, float, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_both_streams_are_side_by_side_or_one_below_the_other(
-    page_of_two: Path, reader: Reader, scheme: str
+    page_of_two: Path, reader: Reader
 ) -> None:
-    page = reader.open(page_of_two, color_scheme=scheme)
+    page = reader.open(page_of_two)
     streams = page.locator(".streams").first.locator("svg")
     left, right = (box(streams.nth(number)) for number in range(2))
     assert left[1] == right[1]

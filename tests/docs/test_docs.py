@@ -96,9 +96,11 @@ def test_published_schema_is_the_records_own(kind: type[Result | Run], name: str
     assert published == json_schema(kind)
 
 
-def example(page: str, number: int) -> str:
-    examples: list[str] = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    return examples[number]
+def examples(page: str) -> list[str]:
+    """Return the examples of a page, with fewer tasks and workers than it shows its readers."""
+    content = (ROOT / page).read_text()
+    content = re.sub(r"range\(\d+\)", "range(60)", content).replace("n_workers=2", "n_workers=1")
+    return re.findall(r"```python\n(.*?)```", content, re.DOTALL)
 
 
 @pytest.mark.slow
@@ -106,8 +108,8 @@ def example(page: str, number: int) -> str:
     ("page", "profiled"), [("README.md", 1), ("docs/limits.md", 1)], ids=["README", "limits"]
 )
 def test_examples_of_the_pages_run(project: Project, page: str, profiled: int) -> None:
-    (project.path / "test_example.py").write_text(example(page, 0))
-    result = project.run("--schedprof=pyspy")
+    (project.path / "test_example.py").write_text(examples(page)[0])
+    result = project.run("--schedprof=pyspy", "--schedprof-workers=1")
     result.assert_outcomes(passed=profiled)
     assert len(project.results()) == profiled
 
@@ -123,7 +125,7 @@ def test_the_tutorial_ends_with_a_red_test_and_its_cause(
     (slower,) = re.findall(r"```text\n(self\..*)\n```", page)
     project.pytester.makeini(settings)
     path = project.path / "test_tasks.py"
-    path.write_text(example("docs/index.md", 0))
+    path.write_text(examples("docs/index.md")[0])
     project.run("--schedprof-save=main").assert_outcomes(passed=1)
     path.write_text(path.read_text().replace("self.done += 1", slower))
     result = project.run("--schedprof-compare=main")
@@ -136,31 +138,22 @@ LONGEST_S = 400
 """Seconds that the examples of a page may take: 24 s of CPU time took 110 s at a load of 15."""
 
 
-def run_examples(page: str, directory: Path) -> tuple[str, str]:
-    """Run the examples of a page one after the other, as in a notebook.
-
-    Returns them and what they printed.
-    """
-    content = (ROOT / "docs" / page).read_text()
-    script = "\n".join(re.findall(r"```python\n(.*?)```", content, re.DOTALL))
-    command = [sys.executable, "-c", f"{script}\nclient.close()"]
-    process = subprocess.run(
-        command, capture_output=True, text=True, timeout=LONGEST_S, cwd=directory
-    )
-    assert process.returncode == 0, process.stderr
-    return script, process.stdout
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(LONGEST_S + 20)
 def test_examples_of_the_api_run(tmp_path: Path) -> None:
-    script, printed = run_examples("api.md", tmp_path)
-    assert "transitions per task" in printed
-    assert "schedprof: cannot write" in printed
+    """One after the other, as in a notebook."""
+    script = "\n".join([*examples("docs/api.md"), "client.close()"])
+    command = [sys.executable, "-c", script]
+    process = subprocess.run(
+        command, capture_output=True, text=True, timeout=LONGEST_S, cwd=tmp_path
+    )
+    assert process.returncode == 0, process.stderr
+    assert "transitions per task" in process.stdout
+    assert "schedprof: cannot write" in process.stdout
     for name in re.findall(r'[a-z_]+_scheduler\("([\w.]+)"', script):
         assert name in BUILTIN or (tmp_path / name).exists()
     assert (tmp_path / "profiles" / "result.json").exists()
-    assert "['pyspy.json', 'viztracer.json']" in printed  # as users of dask-pyspy write it
+    assert "['pyspy.json', 'viztracer.json']" in process.stdout  # as users of dask-pyspy write it
 
 
 SHOWN = re.findall(

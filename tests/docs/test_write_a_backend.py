@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_schedprof.cli.main import main
+
 PAGE = Path(__file__).parents[2] / "docs" / "write-a-backend.md"
 FILES: dict[str, str] = {
     name: text
@@ -33,11 +35,11 @@ class Installed:
     packages: Path
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": str(self.packages)}
+        variables = {**os.environ, "PYTHONPATH": str(self.packages)}
         return subprocess.run(
             [sys.executable, "-m", *arguments],
             cwd=self.path,
-            env=environment,
+            env=variables,
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,
@@ -53,7 +55,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     for name, text in FILES.items():
         (source / name).write_text(text)
     project = Installed(tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("packages"))
-    (project.path / "test_alarm.py").write_text(FILES["test_alarm.py"])
+    fewer_tasks = FILES["test_alarm.py"].replace("range(3000)", "range(1000)")
+    (project.path / "test_alarm.py").write_text(fewer_tasks)
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel"],
         cwd=source,
@@ -64,6 +67,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     (wheel,) = (source / "dist").glob("*.whl")
     zipfile.ZipFile(wheel).extractall(project.packages)
     return project
+
+
+@pytest.fixture
+def environment(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands run in this process as in one that the page's distribution is installed for."""
+    monkeypatch.syspath_prepend(installed.packages)
+    monkeypatch.chdir(installed.path)
 
 
 @pytest.fixture(scope="module")
@@ -88,22 +98,25 @@ def test_the_pages_test_is_profiled_with_options_limits_and_artifacts(profiled: 
     assert "speedscope: drag it onto" in (record.parent / "index.html").read_text()
 
 
-def test_its_samples_are_exported_and_shown(profiled: Installed) -> None:
-    exported = profiled.run("pytest_schedprof", "export", "many_small", "--format", "collapsed")
-    assert exported.returncode == 0, exported.stderr
-    assert re.search(r"^MainThread;.*transition.* \d+$", exported.stdout, re.MULTILINE)
-    shown = profiled.run("pytest_schedprof", "show", "many_small")
-    assert re.search(r"^  scheduler.alarm.speedscope.json  speedscope$", shown.stdout, re.MULTILINE)
-    refused = profiled.run("pytest_schedprof", "export", "many_small", "--format", "pstats")
-    assert refused.returncode == 1
-    assert "formats available for test_alarm.py::test_many_small_tasks" in refused.stderr
+def test_its_samples_are_exported_and_shown(
+    profiled: Installed, environment: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", "many_small", "--format", "collapsed"]) == 0
+    exported = capsys.readouterr().out
+    assert re.search(r"^MainThread;.*transition.* \d+$", exported, re.MULTILINE)
+    assert main(["show", "many_small"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^  scheduler.alarm.speedscope.json  speedscope$", shown, re.MULTILINE)
+    assert main(["export", "many_small", "--format", "pstats"]) == 1
+    refused = capsys.readouterr().err
+    assert "formats available for test_alarm.py::test_many_small_tasks" in refused
 
 
-def test_the_doctor_tries_it_out(installed: Installed) -> None:
-    examined = installed.run("pytest_schedprof", "doctor", "--backend", "alarm")
-    assert examined.returncode == 0, examined.stdout + examined.stderr
-    assert re.search(r"^alarm +yes, recorded and read", examined.stdout, re.MULTILINE)
-    assert examined.stdout.endswith("\nalarm works here\n")
+def test_the_doctor_tries_it_out(environment: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--backend", "alarm"]) == 0
+    examined = capsys.readouterr().out
+    assert re.search(r"^alarm +yes, recorded and read", examined, re.MULTILINE)
+    assert examined.endswith("\nalarm works here\n")
 
 
 def test_one_that_cannot_be_loaded_is_an_error_for_those_who_ask_for_it_alone(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, TypeAlias
 
 import dask
@@ -70,75 +71,61 @@ def add(*xs: int) -> int:
     return 1
 
 
-def many_tasks(client: Client) -> Any:
-    return client.map(inc, range(500), pure=False)
-
-
-def tree(client: Client) -> Any:
-    level = client.map(inc, range(256), pure=False)
+def tree(client: Client, size: int) -> Any:
+    level = client.map(inc, range(size), pure=False)
     while len(level) > 1:
         level = client.map(add, level[::2], level[1::2], pure=False)
     return level
 
 
-def shuffle(method: str) -> Callable[[Client], Any]:
-    def shuffled(client: Client) -> Any:
-        with dask.config.set({"dataframe.shuffle.method": method}):
-            frame = dask.datasets.timeseries(
-                end="2000-01-12", partition_freq="12h", freq="1h", seed=1
-            )
-            return client.persist(frame.shuffle("id"))
-
-    return shuffled
-
-
-def rechunk(method: str, step: int) -> Callable[[Client], Any]:
-    def rechunked(client: Client) -> Any:
+def rechunk(method: str) -> Callable[[Client, int], Any]:
+    def rechunked(client: Client, size: int) -> Any:
         with dask.config.set({"array.rechunk.method": method}):
-            array = dask.array.random.random((800, 800), chunks=(step, 800))
-            return client.persist(array.rechunk((800, step)))
+            array = dask.array.random.random((4 * size, 800), chunks=(4, 800))
+            return client.persist(array.rechunk((4 * size, 800 // size)))
 
     return rechunked
 
 
-def random_graph(client: Client) -> Any:
+def random_graph(client: Client, size: int) -> Any:
     rng = random.Random(0)
     nodes = [delayed(inc)(0)]
-    for _ in range(500):
+    for _ in range(size):
         nodes.append(delayed(add)(*rng.sample(nodes, min(len(nodes), rng.randint(1, 3)))))
     return client.compute(nodes[-50:])
 
 
-GRAPHS: dict[str, Callable[[Client], Any]] = {
-    "map": many_tasks,
-    "tree": tree,
-    "shuffle": shuffle("tasks"),
-    "rechunk": rechunk("tasks", 40),
-    "p2p": rechunk("p2p", 4),
-    "random": random_graph,
+GRAPHS: dict[str, tuple[Callable[[Client, int], Any], int]] = {
+    "tree": (tree, 256),
+    "rechunk": (rechunk("tasks"), 20),
+    "p2p": (rechunk("p2p"), 200),
+    "random": (random_graph, 500),
 }
+"""Graphs of so many leaves, chunks in each direction, or tasks."""
+
+SMALL = 8
+"""Size of the first run of each graph, in which task prefixes are new."""
+
 if not IS_KNOWN:
     del GRAPHS["p2p"]
 
 
 def calls_per_task(cluster: OwnCluster) -> Counts:
-    """Counts of the second run of each graph; in the first, task prefixes are new."""
+    """Counts of each graph after a small one of its kind."""
     with Client(cluster.address) as client, cluster.open_line(30) as control:
         counts = {}
-        for name, graph in GRAPHS.items():
-            wait(graph(client), timeout=60)
+        for name, (graph, size) in GRAPHS.items():
+            wait(graph(client, SMALL), timeout=60)
             assert control.call(facts.wait_until_idle, 30.0) == 0
-            counts[name] = counted(client, control, graph)
+            counts[name] = counted(control, partial(graph, client, size))
         return counts
 
 
-def counted(
-    client: Client, control: Control, graph: Callable[[Client], Any]
-) -> tuple[int, dict[str, float]]:
+def counted(control: Control, graph: Callable[[], Any]) -> tuple[int, dict[str, float]]:
     backend = BackendRegistry().make("counts", rate_hz=100, options={"bytecodes": False})
     recorder = Recorder(control, [backend], 30.0)
     with recorder.round():
-        futures = graph(client)
+        futures = graph()
         wait(futures, timeout=60)
         del futures
     assert recorder.troubles == []

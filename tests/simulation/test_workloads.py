@@ -42,7 +42,7 @@ that of heartbeats about how long they go on.
     scope="module", params=[LocalProcesses, SimulatedCluster], ids=lambda kind: kind.kind
 )
 def cluster(request: pytest.FixtureRequest) -> Iterator[OwnCluster]:
-    cluster = request.param(4, timeout_s=30)
+    cluster = request.param(2, timeout_s=30)
     yield cluster
     cluster.close()
 

@@ -38,14 +38,14 @@ called_by_stealing = changed_scheduler(
 def test_scheduler(schedprof_scheduler, called_by_stealing):
     client = schedprof_scheduler.client
     heavy = client.submit(inc, 0, workers=["0"], pure=False)
-    futures = client.map(lambda x, y: x, range(100), y=heavy, pure=False)
+    futures = client.map(lambda x, y: x, range(60), y=heavy, pure=False)
     wait(client.submit(sum, futures))
 
 @pytest.mark.schedprof(backend="counts")
 def test_modules(schedprof_scheduler):
     for number in range(2000 if IS_CHANGED else 1):
         sys.modules[f"imported_{number}"] = types.ModuleType("imported")
-    wait(schedprof_scheduler.client.map(lambda x: concurrent and x, range(100), pure=False))
+    wait(schedprof_scheduler.client.map(lambda x: concurrent and x, range(30), pure=False))
 
 @pytest.fixture
 def dear_client():
@@ -55,7 +55,7 @@ def dear_client():
 
 @pytest.mark.schedprof(backend="counts")
 def test_client(schedprof_scheduler, dear_client):
-    wait(schedprof_scheduler.client.map(lambda x: x, range(100), pure=False))
+    wait(schedprof_scheduler.client.map(lambda x: x, range(30), pure=False))
 """
 
 RISEN = {
@@ -77,8 +77,8 @@ RISEN = {
 
 
 @pytest.fixture(autouse=True)
-def prepared(project: Project, apart: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each session have an interpreter of its own, which can change the scheduler."""
+def prepared(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let sessions import what changes the scheduler."""
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     monkeypatch.chdir(project.path)
     shutil.copy(injection.__file__, project.path)
@@ -102,7 +102,7 @@ def subjects(comparison: Comparison, outcome: Outcome) -> set[tuple[str, str]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_one_round_tells_each_difference(project: Project) -> None:
+def test_one_round_tells_each_difference(project: Project, apart: None) -> None:
     session(project, "--schedprof-save=main")
     session(project, "--schedprof-compare=main")
     session(project, "--schedprof-compare=main", is_changed=True)

@@ -20,8 +20,10 @@ from pytest_schedprof.virtual.loop import EPOCH
 
 Make = Callable[..., tuple[Client, Control]]
 
-TTL_S = 300
-"""How long a scheduler waits for a heartbeat by default."""
+TTL_S = 60
+"""How long a scheduler waits for a heartbeat; by default it is five times as long."""
+
+TTL = {"config.distributed.scheduler.worker-ttl": f"{TTL_S}s"}
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def make() -> Iterator[Make]:
 
     def started(workers: int = 4, **options: str) -> tuple[Client, Control]:
         cluster = VirtualCluster(
-            workers, timeout_s=60, options={"duration": "1s", "latency": "0", **options}
+            workers, timeout_s=60, options={"duration": "1s", "latency": "0", **TTL, **options}
         )
         opened.append(cluster)
         control, client = cluster.open_line(30), Client(cluster.address)
@@ -112,9 +114,9 @@ def test_several_workers_arrive_at_once(make: Make) -> None:
 
 @pytest.mark.slow
 def test_transfers_share_the_link_of_their_sender(make: Make) -> None:
-    client, _ = make(4, bandwidth="100MB")
+    client, _ = make(4, bandwidth="10MB")
     addresses = [f"inproc://worker-{number}" for number in range(4)]
-    (root,) = client.scatter([bytes(100_000_000)], workers=addresses[:1])
+    (root,) = client.scatter([bytes(10_000_000)], workers=addresses[:1])
     users = [client.submit(inc, root, workers=to, pure=False) for to in addresses[1:]]
     # Each transfer takes a second; the third one waits for two others, then its task runs.
     assert 4 <= seconds_for(client, users) < 4.2
@@ -143,7 +145,8 @@ def test_each_worker_has_its_own_speed(make: Make) -> None:
 
 SEEDED = """
 @pytest.mark.schedprof(cluster_options={"duration": "exponential(100ms)", "faults": "0.3",
-    "config.distributed.scheduler.validate": "true"}, seeds=2)
+    "config.distributed.scheduler.validate": "true",
+    "config.distributed.scheduler.worker-ttl": "60s"}, seeds=2)
 def test_faults(schedprof_scheduler):
     client = schedprof_scheduler.client
     xs = client.map(inc, range(60), pure=False)
@@ -163,7 +166,6 @@ def test_faults_and_latencies_are_drawn_from_the_seed(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "0")
-    project.is_apart = True
     options = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=8")
     project.run_test(SEEDED, *options, "--schedprof-rounds=1", "--schedprof-save=main")
     again = project.run(*options, "--schedprof-rounds=1", "--schedprof-compare=main")

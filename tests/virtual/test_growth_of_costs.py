@@ -10,7 +10,7 @@ def let_arrive(scheduler, count):
     scheduler.plan(0, "arrive", range(len(scheduler.workers), count))
     scheduler.client.wait_for_workers(count)
 
-@pytest.mark.schedprof("growth(bytecodes) <= 0.05", scale=[10, 40, 160], workers=1)
+@pytest.mark.schedprof("growth(bytecodes) <= 0.05", scale=[10, 80], workers=1)
 def test_workers(schedprof_scheduler, schedprof_scale):
     let_arrive(schedprof_scheduler, schedprof_scale)
     with schedprof_scheduler.measure():
@@ -19,14 +19,14 @@ def test_workers(schedprof_scheduler, schedprof_scale):
 @pytest.mark.schedprof(
     "growth(bytecodes, distributed.versions:error_message*) <= 1.2",
     "growth(bytecodes, distributed.scheduler:Scheduler.add_worker) <= 1.2",
-    scale=[20, 40, 80], workers=1,
+    scale=[20, 40], workers=1,
 )
 def test_arrivals(schedprof_scheduler, schedprof_scale):
     let_arrive(schedprof_scheduler, schedprof_scale)
     wait(schedprof_scheduler.client.map(inc, range(5), pure=False))
 
 @pytest.mark.schedprof(
-    "growth(bytecodes) <= 1.05", "growth(transitions) <= 1.05", scale=[400, 1_600], workers=10
+    "growth(bytecodes) <= 1.05", "growth(transitions) <= 1.05", scale=[100, 400], workers=10
 )
 def test_tasks(schedprof_scheduler, schedprof_scale):
     wait(schedprof_scheduler.client.map(inc, range(schedprof_scale), pure=False))
@@ -35,7 +35,7 @@ def test_tasks(schedprof_scheduler, schedprof_scale):
 def test_prefixes(schedprof_scheduler, schedprof_scale):
     client = schedprof_scheduler.client
     names = [f"{chr(97 + n % 20)}{chr(97 + n // 20)}" for n in range(schedprof_scale)]
-    numbers = range(200 // schedprof_scale)
+    numbers = range(80 // schedprof_scale)
     wait([future for name in names
           for future in client.map(inc, numbers, key=name, pure=False)])
 """
@@ -50,7 +50,7 @@ def test_growth_is_exact(project: Project) -> None:
 
     # Of the same tasks, so the exponent is 0 if nothing depends on the number of workers.
     estimate = limits["test_workers"][0].findings[0].estimate
-    assert 0 < estimate.value < 0.05
+    assert 0 < abs(estimate.value) < 0.05
     assert estimate.low == estimate.high == estimate.value
 
     # The scheduler compares the versions of a newcomer with those of all workers.

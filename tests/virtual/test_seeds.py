@@ -33,7 +33,6 @@ def hashes(project: Project) -> dict[str, str]:
 def test_each_seed_is_a_test_that_can_be_run_again(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project.is_apart = True
     monkeypatch.delenv("PYTHONHASHSEED", raising=False)
     result = project.run_test(BODY, *VIRTUAL, "-k", "seed1")
     result.assert_outcomes(passed=1, deselected=3)
@@ -128,7 +127,6 @@ def test_what_a_test_draws_is_random_and_what_dask_draws_is_not(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "0")
-    project.is_apart = True
     seen = []
     for number in range(2):
         project.run_test(DRAWN, *VIRTUAL).assert_outcomes(passed=2)

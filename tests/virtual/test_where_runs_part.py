@@ -42,7 +42,6 @@ SATURATION = "DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION"
 def in_one_order(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the processes of all sessions order their sets in the same way."""
     monkeypatch.setenv("PYTHONHASHSEED", "0")
-    project.is_apart = True
 
 
 def runs_of(project: Project) -> list[Path]:

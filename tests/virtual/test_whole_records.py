@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from support import Project
 
-pytestmark = pytest.mark.usefixtures("apart")
-
 MOST_BYTES = 300_000
 
 BODY = """
@@ -45,9 +43,8 @@ def records(project: Project) -> Iterator[Path]:
 
 @pytest.mark.slow
 def test_a_record_of_collections_is_small_and_has_everything(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project,
 ) -> None:
-    monkeypatch.setenv("PYTHONHASHSEED", "0")
     run = project.run_test(
         BODY, "--schedprof=counts", "--schedprof-cluster=virtual", "--schedprof-workers=4",
         timeout_s=200,
