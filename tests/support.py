@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -114,7 +115,68 @@ class LibraryKeeper:
             sys.modules.setdefault(name, module)
 
 
-class Project:
+class Kept:
+    """A directory in which one session was run, and what it left there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def run_directory(self) -> Path:
+        """The directory of the only run."""
+        (directory,) = (self.path / ".schedprof").glob("2*")
+        return directory
+
+    def run_record(self) -> Run:
+        """Read run.json."""
+        return read_record(self.run_directory / "run.json", Run)
+
+    def results(self) -> dict[str, Result]:
+        """Read every result.json, by the name of its test without the file."""
+        paths = (self.run_directory / "tests").glob("*/result.json")
+        results = [read_record(path, Result) for path in paths]
+        return {result.test_id.partition("::")[2]: result for result in results}
+
+    def result(self) -> Result:
+        """Read the only result."""
+        (result,) = self.results().values()
+        return result
+
+
+class Finished(Kept):
+    """A session in a process of its own that has ended; all tests of a module look at it."""
+
+    def __init__(self, path: Path, files: dict[str, str], *arguments: str) -> None:
+        super().__init__(path)
+        (path / "pytest.ini").write_text(INI)
+        for name, body in files.items():
+            (path / name).write_text(HEADER + body)
+        environ = {name: text for name, text in os.environ.items() if name not in NOT_OURS}
+        self.process = subprocess.run(
+            [sys.executable, "-m", "pytest", "-v", *arguments],
+            cwd=path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert "INTERNALERROR" not in self.process.stdout + self.process.stderr
+        self.lines = self.process.stdout.splitlines()
+        self.stdout = pytest.LineMatcher(self.lines)
+
+    @property
+    def outcomes(self) -> dict[str, str]:
+        """The outcome of each test, by its name without the file."""
+        matches = map(OUTCOME.match, self.lines)
+        return {match[1]: match[2].lower() for match in matches if match}
+
+
+NOT_OURS = ("GITHUB_STEP_SUMMARY", "PYTEST_CURRENT_TEST")
+OUTCOME = re.compile(r"[^ :]+\.py::(.+) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)")
+
+
+class Project(Kept):
     """A user's project with the plugin installed, based on pytester."""
 
     is_apart = False
@@ -124,8 +186,8 @@ class Project:
     """
 
     def __init__(self, pytester: pytest.Pytester) -> None:
+        super().__init__(pytester.path)
         self.pytester = pytester
-        self.path = pytester.path
         pytester.makeini(INI)
 
     def write(self, body: str, name: str = "test_it.py") -> None:
@@ -172,27 +234,6 @@ class Project:
         """Write a test file and run it."""
         self.write(body)
         return self.run(*arguments, timeout_s=timeout_s)
-
-    @property
-    def run_directory(self) -> Path:
-        """The directory of the only run."""
-        (directory,) = (self.path / ".schedprof").glob("2*")
-        return directory
-
-    def run_record(self) -> Run:
-        """Read run.json."""
-        return read_record(self.run_directory / "run.json", Run)
-
-    def results(self) -> dict[str, Result]:
-        """Read every result.json, by the name of its test without the file."""
-        paths = (self.run_directory / "tests").glob("*/result.json")
-        results = [read_record(path, Result) for path in paths]
-        return {result.test_id.partition("::")[2]: result for result in results}
-
-    def result(self) -> Result:
-        """Read the only result."""
-        (result,) = self.results().values()
-        return result
 
 
 @contextmanager
