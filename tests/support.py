@@ -24,7 +24,7 @@ from pytest_schedprof.store.records import read_record
 INI = """
 [pytest]
 addopts = -p no:cacheprovider -p no:hypothesispytest -p no:pytest_cov -p no:pytest_forked
-    -p no:randomly -p no:repeat -p no:rerunfailures
+    -p no:randomly -p no:repeat -p no:rerunfailures -p no:zarr
 filterwarnings =
     error
     ignore:Creating scratch directories:UserWarning
@@ -49,10 +49,18 @@ def burn(scheduler, seconds=1.0):
     scheduler.client.run_on_scheduler(burn_scheduler_cpu, seconds=seconds)
 """
 
+AUTOLOAD = "PYTEST_DISABLE_PLUGIN_AUTOLOAD"
+
+ALONE = ("-p", "pytest_schedprof.plugin.hooks", "-W", "ignore::pytest.PytestConfigWarning")
+"""Arguments of a session without other plugins, which take most of the time in which it starts.
+
+The settings of those are unknown to it.
+"""
+
 INTERRUPTIBLE = (
     "import signal, sys, pytest; "
     "signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "sys.exit(pytest.main(['-s']))"
+    f"sys.exit(pytest.main(['-s', *{ALONE}]))"
 )
 """Program of a session that handles Ctrl-C even if this one was started in the background."""
 
@@ -152,8 +160,9 @@ class Finished(Kept):
         for name, body in files.items():
             (path / name).write_text(HEADER + body)
         environ = {name: text for name, text in os.environ.items() if name not in NOT_OURS}
+        environ[AUTOLOAD] = "1"
         self.process = subprocess.run(
-            [sys.executable, "-m", "pytest", "-v", *arguments],
+            [sys.executable, "-m", "pytest", "-v", *ALONE, *arguments],
             cwd=path,
             env=environ,
             capture_output=True,
@@ -184,6 +193,8 @@ class Project(Kept):
 
     Starting a process takes longer than most tests, so only tests that need it set this.
     """
+    plugins: tuple[str, ...] = ()
+    """Names of other people's plugins that sessions in processes of their own load."""
 
     def __init__(self, pytester: pytest.Pytester) -> None:
         super().__init__(pytester.path)
@@ -197,7 +208,12 @@ class Project(Kept):
     def run(self, *arguments: str, timeout_s: float = 300) -> pytest.RunResult:
         """Run a session of pytest, which must end in time and leave no process behind."""
         if self.is_apart:
-            result = self.pytester.runpytest_subprocess(*arguments, timeout=timeout_s)
+            others = [argument for name in self.plugins for argument in ("-p", name)]
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv(AUTOLOAD, "1")
+                result = self.pytester.runpytest_subprocess(
+                    *ALONE, *others, *arguments, timeout=timeout_s
+                )
         else:
             keeper = LibraryKeeper(self.path)
             result = self.pytester.runpytest_inprocess(*arguments, plugins=[keeper])
@@ -214,6 +230,7 @@ class Project(Kept):
             [sys.executable, "-c", INTERRUPTIBLE],
             stdout=subprocess.PIPE,
             cwd=self.path,
+            env={**os.environ, AUTOLOAD: "1"},
             text=True,
         ) as process:
             assert process.stdout is not None

@@ -109,7 +109,7 @@ def schedprof_cluster():
 @pytest.mark.schedprof("calls(distributed.scheduler:SchedulerState._transition) <= 8")
 @pytest.mark.schedprof("share(@comm) <= 99%")
 def test_it(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(inc, range(1_000)))
+    wait(schedprof_scheduler.client.map(inc, range(200)))
 """
 
 
@@ -140,7 +140,7 @@ TWO_TESTS = """
 @pytest.mark.schedprof
 @pytest.mark.parametrize("number", [1, 2])
 def test_it(schedprof_scheduler, number):
-    wait(schedprof_scheduler.client.map(inc, range(50), pure=False))
+    wait(schedprof_scheduler.client.map(inc, range(10), pure=False))
 """
 
 

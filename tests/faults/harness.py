@@ -30,7 +30,7 @@ from typing import TypeAlias
 
 import psutil
 from stages import ADDRESS, FILE, STAGE
-from support import HEADER, Project, settle
+from support import ALONE, AUTOLOAD, HEADER, Kept, settle
 
 from pytest_schedprof.model.result import Result
 
@@ -79,7 +79,7 @@ class Outcome:
 class Session:
     """A running session of pytest, and its processes by their roles."""
 
-    def __init__(self, project: Project, arguments: tuple[str, ...], stage: str) -> None:
+    def __init__(self, project: Kept, arguments: tuple[str, ...], stage: str) -> None:
         self.project = project
         self.mark = f"schedprof-faults-{uuid.uuid4().hex}"
         self.temporary = project.path / "temporary"
@@ -95,7 +95,7 @@ class Session:
         # A file and no pipe, because a process that is left would keep a pipe open.
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", PROGRAM, "-p", "stages", *arguments],
+                [sys.executable, "-c", PROGRAM, *ALONE, "-p", "stages", *arguments],
                 cwd=project.path,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -107,6 +107,7 @@ class Session:
         paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
         return {
             **os.environ,
+            AUTOLOAD: "1",
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
             "TMPDIR": str(self.temporary),
             FILE: str(self.notes),
@@ -221,7 +222,7 @@ def no_harm(session: Session) -> None:
 
 
 def harmed(
-    project: Project,
+    project: Kept,
     body: str,
     *arguments: str,
     at: str = "",

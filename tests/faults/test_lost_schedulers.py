@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 import time
 
 import pytest
 from harness import Outcome, Session, harmed, kill, together
-from support import Project
+from support import INI, Kept, Project
 
 from pytest_schedprof.backends.remote import UP_TO_THE_FAULT
 from pytest_schedprof.model.limit import Verdict
@@ -18,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 WORKING = """
 @pytest.mark.schedprof({arguments})
 def test_it(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.5)
+    burn(schedprof_scheduler, 0.2)
     reached("worked")
 """
 
@@ -30,41 +29,15 @@ def backends_of(outcome: Outcome) -> dict[str, BackendResult]:
     return {backend.backend: backend for backend in outcome.results["test_it"].backends}
 
 
-def test_samples_are_kept_up_to_the_fault(project: Project) -> None:
-    limits = "'share(@transitions) <= 99.9%', 'share(*:*burn_scheduler_cpu) <= 99.9%'"
-    body = WORKING.format(arguments=f"{limits}, backend='cputime,pyspy'")
-    outcome = harmed(project, body, at="worked", harm=kill("scheduler"))
-    backends = backends_of(outcome)
-    assert backends.keys() == {"cputime", "pyspy"}, outcome.output
-    for name, backend in backends.items():
-        assert backend.shares is not None
-        assert any("burn_scheduler_cpu" in of.function for of in backend.shares.functions)
-        assert backend.shares.samples > 20
-        assert {limit.verdict for limit in backend.limits} == {Verdict.INCONCLUSIVE}
-        assert backend.doubt == UP_TO_THE_FAULT
-        assert f"scheduler.{name}.speedscope.json" in outcome.kept
-    assert "scheduler.log" in outcome.kept
-    assert UP_TO_THE_FAULT in outcome.output
-    outcome.expect_nothing_left()
-
-
-def test_allocations_are_kept_up_to_the_fault_if_they_are_written_at_once(
-    project: Project,
-) -> None:
-    body = WORKING.format(arguments="'peak <= 1GB', backend='memray'")
-    option = "--schedprof-option=memray.at_once=true"
-    outcome = harmed(project, body, option, at="worked", harm=kill("scheduler"))
-    memray = backends_of(outcome)["memray"]
-    assert memray.costs is not None
-    assert memray.costs.whole["peak"] > 0
-    assert memray.limits[0].verdict is Verdict.INCONCLUSIVE
-    outcome.expect_nothing_left()
-
-
 BACKENDS = ("counts", "memray", "cprofile", "viztracer")
 
-SECOND_ROUND = """
+OWN_HARM = """
 import psutil
+
+def end(schedprof_scheduler):
+    scheduler = psutil.Process(schedprof_scheduler.pid)
+    scheduler.kill()
+    scheduler.wait(10)
 
 def by(backend):
     return pytest.param(marks=pytest.mark.schedprof(backend=backend, rounds=2), id=backend)
@@ -72,40 +45,76 @@ def by(backend):
 rounds = []
 
 @pytest.mark.parametrize((), [by(backend) for backend in BACKENDS])
-def test_it(request, schedprof_scheduler):
+def test_rounds(request, schedprof_scheduler):
     rounds.append(request.node.name)
     if rounds.count(request.node.name) == 2:
-        scheduler = psutil.Process(schedprof_scheduler.client.run_on_scheduler(os.getpid))
-        scheduler.kill()
-        scheduler.wait(10)
+        end(schedprof_scheduler)
         if "cprofile" not in request.node.name:
             return
     burn(schedprof_scheduler, 0.2)
+
+LIMITS = ("share(@transitions) <= 99.9%", "share(*:*burn_scheduler_cpu) <= 99.9%")
+
+@pytest.mark.schedprof(*LIMITS, backend="cputime,pyspy")
+def test_samples(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.5)
+    end(schedprof_scheduler)
+
+@pytest.mark.schedprof("peak <= 1GB", backend="memray", options={"memray": {"at_once": True}})
+def test_allocations(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.2)
+    end(schedprof_scheduler)
 """
 
 
-def test_rounds_before_the_fault_are_kept(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One session for all backends: each loses a scheduler of its own in its second round.
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """A session of tests that end the schedulers they were given, a new one each time.
 
     The body of one needs it after that, and fails by itself.
     """
-    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "8s")  # not 30
-    body = SECOND_ROUND.replace("BACKENDS", repr(BACKENDS))
+    project = Kept(tmp_path_factory.mktemp("lost"))
+    (project.path / "tox.ini").write_text(INI)
     roomy = "--schedprof-option=viztracer.tracer_entries=8000000"  # a full buffer is told instead
-    outcome = harmed(project, body, roomy)
-    verdicts = {f"test_it[{backend}]": "failed" for backend in BACKENDS}
-    assert outcome.verdicts == verdicts, outcome.output
-    for backend in BACKENDS:
-        (result,) = outcome.results[f"test_it[{backend}]"].backends
-        assert result.backend == backend
-        assert result.window.rounds == 1
-        assert result.costs is not None
-        assert result.costs.functions
-        assert result.doubt == "the scheduler was lost before it named the functions of the profile"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "8s")  # not 30
+        outcome = harmed(project, OWN_HARM.replace("BACKENDS", repr(BACKENDS)), roomy)
+    names = {f"test_rounds[{backend}]" for backend in BACKENDS}
+    names |= {"test_samples", "test_allocations"}
+    assert outcome.verdicts == dict.fromkeys(names, "failed"), outcome.output
     assert "scheduler.log" in outcome.kept
-    assert not outcome.processes
+    outcome.expect_nothing_left()
+    return outcome
+
+
+@pytest.mark.parametrize("name", ["cputime", "pyspy"])
+def test_samples_are_kept_up_to_the_fault(lost: Outcome, name: str) -> None:
+    backends = {backend.backend: backend for backend in lost.results["test_samples"].backends}
+    backend = backends[name]
+    assert backend.shares is not None
+    assert any("burn_scheduler_cpu" in of.function for of in backend.shares.functions)
+    assert backend.shares.samples > 20
+    assert {limit.verdict for limit in backend.limits} == {Verdict.INCONCLUSIVE}
+    assert backend.doubt == UP_TO_THE_FAULT
+    assert f"scheduler.{name}.speedscope.json" in lost.kept
+    assert UP_TO_THE_FAULT in lost.output
+
+
+def test_allocations_are_kept_up_to_the_fault_if_they_are_written_at_once(lost: Outcome) -> None:
+    (memray,) = lost.results["test_allocations"].backends
+    assert memray.costs is not None
+    assert memray.costs.whole["peak"] > 0
+    assert memray.limits[0].verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rounds_before_the_fault_are_kept(lost: Outcome, backend: str) -> None:
+    (result,) = lost.results[f"test_rounds[{backend}]"].backends
+    assert result.backend == backend
+    assert result.window.rounds == 1
+    assert result.costs is not None
+    assert result.costs.functions
+    assert result.doubt == "the scheduler was lost before it named the functions of the profile"
 
 
 def test_guard_killed_and_then_the_scheduler(project: Project) -> None:
@@ -113,20 +122,6 @@ def test_guard_killed_and_then_the_scheduler(project: Project) -> None:
     harm = together(kill("guard"), kill("scheduler"))
     outcome = harmed(project, body, at="worked", harm=harm)
     assert backends_of(outcome)["pyspy"].shares
-    outcome.expect_nothing_left()
-
-
-def test_guard_killed_while_the_profiler_is_stopped(project: Project) -> None:
-    """The stopped profiler may hold the scheduler, which nothing else can end then."""
-    body = WORKING.format(arguments="backend='pyspy'")
-
-    def kill_at_once(session: Session) -> None:
-        (scheduler,) = session.with_role("scheduler")
-        scheduler.kill()  # it may not end before its profiler does
-
-    harm = together(kill("guard"), kill("profiler", signal.SIGSTOP), kill_at_once)
-    outcome = harmed(project, body, at="worked", harm=harm)
-    backends_of(outcome)
     outcome.expect_nothing_left()
 
 

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 WORKING = """
 @pytest.mark.schedprof
 def test_it(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.5)
+    burn(schedprof_scheduler, 0.2)
     reached("worked")
 """
 
