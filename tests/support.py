@@ -57,6 +57,9 @@ ALONE = ("-p", "pytest_schedprof.plugin.hooks", "-W", "ignore::pytest.PytestConf
 The settings of those are unknown to it.
 """
 
+QUICK = {AUTOLOAD: "1", "PYTEST_ADDOPTS": " ".join(ALONE)}
+"""The same as variables of the environment, for commands that run pytest."""
+
 INTERRUPTIBLE = (
     "import signal, sys, pytest; "
     "signal.signal(signal.SIGINT, signal.default_int_handler); "
@@ -222,6 +225,13 @@ class Project(Kept):
         assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
         wait_for(lambda: not self.processes(), "processes of the run to end")
         return result
+
+    def refusal(self, *arguments: str) -> str:
+        """Run a session that a mistake on its command line ends; return the line that tells it."""
+        result = self.run(*arguments)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        (line,) = filter(str.strip, result.errlines)
+        return line
 
     @contextmanager
     def running(self, ready: str) -> Iterator[subprocess.Popen[str]]:

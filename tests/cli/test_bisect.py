@@ -9,7 +9,7 @@ from pathlib import Path
 
 import injection
 import pytest
-from support import HEADER
+from support import HEADER, QUICK
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -37,8 +37,8 @@ COMMITS = [FAST, FAST, BROKEN, FAST, SLOW, SLOW]
 FIRST_SLOW = COMMITS.index(SLOW)
 
 MEASURE = [
-    *(sys.executable, "-m", "pytest", "-p", "pytest_schedprof.plugin.hooks"),
-    *("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=2"),
+    *(sys.executable, "-m", "pytest", "--schedprof=counts"),
+    *("--schedprof-cluster=simulated", "--schedprof-workers=2"),
 ]
 BISECT = [sys.executable, "-m", "pytest_schedprof", "bisect"]
 
@@ -70,8 +70,8 @@ class Repository:
 def test_git_finds_the_commit_that_made_the_scheduler_slower(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Other plugins take much of the time in which a session starts.
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    for name, value in QUICK.items():
+        monkeypatch.setenv(name, value)
     repository = Repository(tmp_path)
     repository.git("bisect", "start", f"commit-{len(COMMITS) - 1}", "commit-0")
 

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import distributed
 import pytest
-from support import Project
+from support import QUICK, Project
 
 from pytest_schedprof.cli.main import main
 
@@ -29,7 +30,13 @@ def bisect(project: Project, releases: str, *arguments: str) -> subprocess.Compl
     command = [sys.executable, "-m", "pytest_schedprof", "bisect", f"--releases={releases}"]
     command += [*arguments, "test_it.py", "--", "--schedprof-workers=2", "--schedprof-rounds=1"]
     return subprocess.run(
-        command, cwd=project.path, capture_output=True, text=True, check=False, timeout=380
+        command,
+        cwd=project.path,
+        env={**os.environ, **QUICK},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=380,
     )
 
 

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -79,7 +79,7 @@ class Outcome:
 class Session:
     """A running session of pytest, and its processes by their roles."""
 
-    def __init__(self, project: Kept, arguments: tuple[str, ...], stage: str) -> None:
+    def __init__(self, project: Kept, arguments: tuple[str, ...], stages: str) -> None:
         self.project = project
         self.mark = f"schedprof-faults-{uuid.uuid4().hex}"
         self.temporary = project.path / "temporary"
@@ -100,10 +100,10 @@ class Session:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=self._environment(stage),
+                env=self._environment(stages),
             )
 
-    def _environment(self, stage: str) -> dict[str, str]:
+    def _environment(self, stages: str) -> dict[str, str]:
         paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
         return {
             **os.environ,
@@ -112,11 +112,11 @@ class Session:
             "TMPDIR": str(self.temporary),
             FILE: str(self.notes),
             ADDRESS: self.mark,
-            STAGE: stage,
+            STAGE: stages,
         }
 
     def wait_for_stage(self, limit_s: float) -> None:
-        """Wait until the session has reached its stage."""
+        """Wait until the session has reached its next stage."""
         deadline = time.monotonic() + limit_s
         while not self.waiting:
             assert self.process.poll() is None, f"ended before its stage:\n{self.output}"
@@ -227,6 +227,7 @@ def harmed(
     *arguments: str,
     at: str = "",
     harm: Harm = no_harm,
+    then: Sequence[tuple[str, Harm]] = (),
     limit_s: float = PATIENCE_S,
 ) -> Outcome:
     """Run a session that comes to harm at a stage.
@@ -234,16 +235,19 @@ def harmed(
     Args:
         body: the tests; `HEADER` of `support.py` and `reached` are provided.
         arguments: of pytest.
-        at: a stage of `stages.py` or of the body; `#2` after it means its second time.
+        at: a stage of `stages.py` or of the body; `#2` after it means its second time, and
+            `@test_it` a time in that test.
         harm: what to do there.
+        then: further stages in their order, and what to do at each of them.
         limit_s: the time in which the stage must be reached, and in which the session must end.
     """
     (project.path / "test_it.py").write_text(f"{HEADER}\nfrom stages import reached\n{body}")
-    session = Session(project, arguments, at)
+    steps = [(stage, harm) for stage, harm in [(at, harm), *then] if stage]
+    session = Session(project, arguments, ",".join(stage for stage, _ in steps))
     try:
-        if at:
+        for _, doing in steps:
             session.wait_for_stage(limit_s)
-            harm(session)
+            doing(session)
             session.go_on()
         begun = time.monotonic()
         is_over = settle(lambda: session.process.poll() is not None, limit_s)

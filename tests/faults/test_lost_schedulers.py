@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
 from harness import Outcome, Session, harmed, kill, together
-from support import INI, Kept, Project
+from support import INI, Kept
 
 from pytest_schedprof.backends.remote import UP_TO_THE_FAULT
 from pytest_schedprof.model.limit import Verdict
-from pytest_schedprof.model.result import BackendResult
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-
-WORKING = """
-@pytest.mark.schedprof({arguments})
-def test_it(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.2)
-    reached("worked")
-"""
-
-
-def backends_of(outcome: Outcome) -> dict[str, BackendResult]:
-    """Return the results of the backends of the only test, which must have failed."""
-    assert outcome.verdicts == {"test_it": "failed"}, outcome.output
-    assert outcome.exit_code == 1
-    return {backend.backend: backend for backend in outcome.results["test_it"].backends}
-
 
 BACKENDS = ("counts", "memray", "cprofile", "viztracer")
 
@@ -83,7 +68,7 @@ def lost(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     names |= {"test_samples", "test_allocations"}
     assert outcome.verdicts == dict.fromkeys(names, "failed"), outcome.output
     assert "scheduler.log" in outcome.kept
-    outcome.expect_nothing_left()
+    assert (outcome.processes, outcome.temporary) == ([], [])
     return outcome
 
 
@@ -117,14 +102,6 @@ def test_rounds_before_the_fault_are_kept(lost: Outcome, backend: str) -> None:
     assert result.doubt == "the scheduler was lost before it named the functions of the profile"
 
 
-def test_guard_killed_and_then_the_scheduler(project: Project) -> None:
-    body = WORKING.format(arguments="backend='pyspy'")
-    harm = together(kill("guard"), kill("scheduler"))
-    outcome = harmed(project, body, at="worked", harm=harm)
-    assert backends_of(outcome)["pyspy"].shares
-    outcome.expect_nothing_left()
-
-
 def hold(session: Session) -> None:
     """Stop the profiler while it holds the scheduler, and kill its watchdog."""
     kill("guard")(session)
@@ -138,35 +115,67 @@ def hold(session: Session) -> None:
     raise AssertionError("the profiler never held the scheduler")
 
 
-def test_guard_killed_while_the_stopped_profiler_holds_the_scheduler(project: Project) -> None:
-    body = WORKING.format(arguments="backend='pyspy', rate=500")
-    outcome = harmed(project, body, at="worked", harm=hold)
-    backends_of(outcome)
-    outcome.expect_nothing_left()
+NAMES = ("closing", "early", "fetching", "lone", "assessing", "late", "unguarded", "held", "served")
+"""Before those whose cluster comes to harm while it starts, a test loses its own."""
 
+HARMED = """
+MARK = pytest.mark.schedprof(backend="pyspy", rate=200)
 
-BETWEEN = """
-@pytest.mark.schedprof(backend="cputime")
-def test_first(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.1)
-
-@pytest.mark.schedprof(backend="cputime")
-def test_second(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.1)
+@pytest.mark.parametrize((), [pytest.param(marks=MARK, id=name) for name in NAMES])
+def test_it(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.2)
+    reached("worked")
 """
 
+STEPS = [
+    ("window closing@test_it[closing]", kill("scheduler")),
+    ("cluster starting@test_it[early]", kill("scheduler")),
+    ("fetching@test_it[fetching]", kill("scheduler")),
+    ("cluster starting#2@test_it[lone]", kill("workers")),
+    ("assessing@test_it[assessing]", kill("scheduler")),
+    ("scheduler started@test_it[late]", kill("scheduler")),  # just before the body
+    ("worked@test_it[unguarded]", together(kill("guard"), kill("scheduler"))),
+    ("worked@test_it[held]", hold),
+    ("worked@test_it[served]", kill("fork server")),
+]
 
-def test_scheduler_killed_just_before_a_test(project: Project) -> None:
-    outcome = harmed(project, BETWEEN, at="scheduler started#2", harm=kill("scheduler"))
-    assert outcome.verdicts == {"test_first": "passed", "test_second": "passed"}, outcome.output
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """A session whose tests come to harm from outside, each at a stage of its own."""
+    project = Kept(tmp_path_factory.mktemp("harmed"))
+    (project.path / "tox.ini").write_text(INI)
+    (at, harm), *then = STEPS
+    return harmed(project, HARMED.replace("NAMES", repr(NAMES)), at=at, harm=harm, then=then)
+
+
+def test_each_harm_fails_its_test_alone_and_leaves_nothing(outcome: Outcome) -> None:
+    """A scheduler that is lost before its test is replaced."""
+    verdicts = {f"test_it[{name}]": "failed" for name in NAMES}
+    verdicts |= {"test_it[early]": "error", "test_it[lone]": "error", "test_it[late]": "passed"}
+    assert outcome.verdicts == verdicts, outcome.output
+    assert outcome.exit_code == 1
     outcome.expect_nothing_left()
 
 
-@pytest.mark.parametrize(("role", "whose"), [("scheduler", "scheduler's"), ("workers", "workers'")])
-def test_process_of_a_cluster_killed_at_its_start(project: Project, role: str, whose: str) -> None:
-    stage = "cluster starting" if role == "scheduler" else "cluster starting#2"
-    outcome = harmed(project, BETWEEN, at=stage, harm=kill(role))
-    assert outcome.verdicts["test_first"] == "error"
-    assert f"schedprof: the {whose} process " in outcome.output
-    assert "was killed by signal 9 while starting" in outcome.output
-    outcome.expect_nothing_left()
+@pytest.mark.parametrize("name", ["closing", "fetching", "assessing"])
+def test_what_was_sampled_is_kept_of_a_scheduler_killed_at_any_stage(
+    outcome: Outcome, name: str
+) -> None:
+    record = outcome.results[f"test_it[{name}]"]
+    assert record.troubles
+    assert record.backends[0].doubt
+    assert record.backends[0].artifacts == ("scheduler.pyspy.speedscope.json",)
+    assert "scheduler.log" in outcome.kept
+
+
+def test_a_profiler_without_its_guard_leaves_its_samples(outcome: Outcome) -> None:
+    assert outcome.results["test_it[unguarded]"].backends[0].shares
+
+
+def test_a_process_that_is_killed_while_starting_is_told(outcome: Outcome) -> None:
+    for whose in ("scheduler's", "workers'"):
+        assert re.search(
+            f"schedprof: the {whose} process .* was killed by signal 9 while starting",
+            outcome.output,
+        )

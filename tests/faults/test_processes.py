@@ -35,24 +35,6 @@ def test_session_that_comes_to_no_harm_leaves_nothing(project: Project) -> None:
     outcome.expect_nothing_left()
 
 
-@pytest.mark.parametrize("stage", ["window closing", "fetching", "assessing"])
-def test_scheduler_killed(project: Project, stage: str) -> None:
-    outcome = harmed(project, WORKING, at=stage, harm=kill("scheduler"))
-    assert outcome.verdicts == {"test_it": "failed"}, outcome.output
-    assert outcome.exit_code == 1
-    assert outcome.results["test_it"].troubles
-    assert outcome.results["test_it"].backends[0].doubt
-    assert {"scheduler.pyspy.speedscope.json", "scheduler.log"} <= outcome.kept
-    outcome.expect_nothing_left()
-
-
-def test_server_killed_that_forked_the_scheduler(project: Project) -> None:
-    outcome = harmed(project, WORKING, at="worked", harm=kill("fork server"))
-    assert outcome.verdicts == {"test_it": "failed"}, outcome.output
-    assert outcome.exit_code == 1
-    outcome.expect_nothing_left()
-
-
 def test_session_killed(project: Project) -> None:
     outcome = harmed(project, WORKING, at="worked", harm=kill("session"))
     assert outcome.exit_code == -signal.SIGKILL
