@@ -214,40 +214,22 @@ def test_tests_that_only_one_side_has_are_told(project: Project) -> None:
     subset.stdout.no_fnmatch_line("*vanished*")
 
 
-EMPTY = '{"run_id": "x", "saved_at": "y", "results": [], "schema_version": VERSION}'
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (None, "there is no .*baselines in .*: none"),
-        ("", "is corrupt"),
-        (EMPTY[:-30], "is corrupt"),
-        (EMPTY.replace("VERSION", "99"), "upgrade"),
-        (EMPTY.replace("VERSION", "0"), "too old"),
-        (EMPTY.replace("VERSION", "1"), "no results"),
-        ("[1, 2]", "is corrupt"),
-    ],
-)
-def test_a_baseline_that_cannot_be_read_is_one_clear_line(
-    project: Project, content: str | None, words: str
-) -> None:
-    if content is not None:
-        (project.path / ".schedprof/baselines/main").mkdir(parents=True)
-        (project.path / ".schedprof/baselines/main/part.json").write_text(content)
-    line = project.refusal("--schedprof-compare=main")
-    assert line.startswith("ERROR: schedprof: ")
-    assert re.search(words, line)
-
-
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
+        ("main", "there is no .*baselines in .*: none"),
+        ("corrupt.json", "is corrupt"),
         ("latest", "no baseline has been saved in .*: save one with --schedprof-save=NAME"),
         ("somewhere/else.json", "there is no 'somewhere/else.json'"),
         ("nowhere://bucket/x.json", "Protocol not known: nowhere"),
         ("http://127.0.0.1:1/x.json", "cannot read 'http://127.0.0.1:1/x.json'"),
     ],
 )
-def test_a_place_that_is_none_is_one_clear_line(project: Project, spec: str, words: str) -> None:
-    assert re.search(words, project.refusal(f"--schedprof-compare={spec}"))
+def test_a_baseline_that_cannot_be_read_is_one_clear_line(
+    project: Project, spec: str, words: str
+) -> None:
+    """`tests/pure` has everything that is wrong with a file."""
+    (project.path / "corrupt.json").write_text('{"run_id": "x", "saved_at": "y", "resu')
+    line = project.refusal(f"--schedprof-compare={spec}")
+    assert line.startswith("ERROR: schedprof: ")
+    assert re.search(words, line)

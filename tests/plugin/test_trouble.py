@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -258,20 +257,6 @@ def test_artifacts_are_kept_however_the_test_ends(project: Project) -> None:
         assert bool(record.limits) is (name != "test_late")
 
 
-def test_directory_that_cannot_be_written(project: Project) -> None:
-    (project.path / "file").write_text("not a directory")
-    result = project.run_test(
-        """
-@pytest.mark.schedprof
-def test_it(schedprof_scheduler):
-    pass
-""",
-        "--schedprof-dir=file/below",
-    )
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["schedprof: cannot write '*file/below/*; make room or choose *"])
-
-
 def test_run_directory_that_vanishes(project: Project) -> None:
     result = project.run_test(
         """
@@ -436,26 +421,3 @@ def test_next(schedprof_scheduler):
     result.stdout.fnmatch_lines(["schedprof: the scheduler at * hung up *"])
     result.stdout.fnmatch_lines(["schedprof: no scheduler answers at *: nobody listens *"])
     assert "Traceback" not in (project.path / "log.txt").read_text() + result.stderr.str()
-
-
-HOSTILE_IDS = ["a/b", "a|b", "..", "Case", "case", "é" * 300, "a b\\tc", "<script>", "nul"]
-
-
-@pytest.mark.slow
-def test_hostile_test_ids_each_get_a_directory(project: Project) -> None:
-    result = project.run_test(
-        f"""
-@pytest.mark.schedprof
-@pytest.mark.parametrize("value", {HOSTILE_IDS!r}, ids=lambda value: value)
-def test_it(schedprof_scheduler, value):
-    pass
-"""
-    )
-    result.assert_outcomes(passed=len(HOSTILE_IDS))
-    tests = project.run_record().tests
-    names = [os.path.basename(entry.directory) for entry in tests]
-    assert len({name.lower() for name in names}) == len(HOSTILE_IDS)
-    for entry in tests:
-        directory = project.run_directory / entry.directory
-        assert directory.resolve().parent == (project.run_directory / "tests").resolve()
-        assert (directory / "result.json").exists()
