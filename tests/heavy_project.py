@@ -41,7 +41,7 @@ from heavy import Counter
 def test_tasks(schedprof_scheduler):
     client = schedprof_scheduler.client
     client.register_plugin(Counter(), name="counter")
-    wait(client.map(str, range(50), pure=False))
+    wait(client.map(str, range(20), pure=False))
 """
 
 FILES = {"pyproject.toml": PROJECT, "heavy.py": MODULE, "tests/test_heavy.py": TEST}

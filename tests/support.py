@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -23,7 +24,7 @@ from pytest_schedprof.store.records import read_record
 INI = """
 [pytest]
 addopts = -p no:cacheprovider -p no:hypothesispytest -p no:pytest_cov -p no:pytest_forked
-    -p no:randomly -p no:repeat -p no:rerunfailures
+    -p no:randomly -p no:repeat -p no:rerunfailures -p no:zarr
 filterwarnings =
     error
     ignore:Creating scratch directories:UserWarning
@@ -48,10 +49,21 @@ def burn(scheduler, seconds=1.0):
     scheduler.client.run_on_scheduler(burn_scheduler_cpu, seconds=seconds)
 """
 
+AUTOLOAD = "PYTEST_DISABLE_PLUGIN_AUTOLOAD"
+
+ALONE = ("-p", "pytest_schedprof.plugin.hooks", "-W", "ignore::pytest.PytestConfigWarning")
+"""Arguments of a session without other plugins, which take most of the time in which it starts.
+
+The settings of those are unknown to it.
+"""
+
+QUICK = {AUTOLOAD: "1", "PYTEST_ADDOPTS": " ".join(ALONE)}
+"""The same as variables of the environment, for commands that run pytest."""
+
 INTERRUPTIBLE = (
     "import signal, sys, pytest; "
     "signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "sys.exit(pytest.main(['-s']))"
+    f"sys.exit(pytest.main(['-s', *{ALONE}]))"
 )
 """Program of a session that handles Ctrl-C even if this one was started in the background."""
 
@@ -114,64 +126,11 @@ class LibraryKeeper:
             sys.modules.setdefault(name, module)
 
 
-class Project:
-    """A user's project with the plugin installed, based on pytester."""
+class Kept:
+    """A directory in which one session was run, and what it left there."""
 
-    is_apart = False
-    """Whether its sessions run in processes of their own.
-
-    Starting a process takes longer than most tests, so only tests that need it set this.
-    """
-
-    def __init__(self, pytester: pytest.Pytester) -> None:
-        self.pytester = pytester
-        self.path = pytester.path
-        pytester.makeini(INI)
-
-    def write(self, body: str, name: str = "test_it.py") -> None:
-        """Write a test file; its imports and `burn` are provided."""
-        (self.path / name).write_text(HEADER + body)
-
-    def run(self, *arguments: str, timeout_s: float = 300) -> pytest.RunResult:
-        """Run a session of pytest, which must end in time and leave no process behind."""
-        if self.is_apart:
-            result = self.pytester.runpytest_subprocess(*arguments, timeout=timeout_s)
-        else:
-            keeper = LibraryKeeper(self.path)
-            result = self.pytester.runpytest_inprocess(*arguments, plugins=[keeper])
-            keeper.put_back()
-            assert result.duration < timeout_s
-        assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
-        wait_for(lambda: not self.processes(), "processes of the run to end")
-        return result
-
-    @contextmanager
-    def running(self, ready: str) -> Iterator[subprocess.Popen[str]]:
-        """Run pytest in a process of its own; yield it when it has printed `ready`."""
-        with subprocess.Popen(
-            [sys.executable, "-c", INTERRUPTIBLE],
-            stdout=subprocess.PIPE,
-            cwd=self.path,
-            text=True,
-        ) as process:
-            assert process.stdout is not None
-            assert any(ready in line for line in process.stdout)
-            yield process
-
-    def processes(self) -> list[psutil.Process]:
-        """Clusters, profilers and watchdogs of this project's runs, found by their directory."""
-        return [process for process in psutil.process_iter() if self._is_mine(process)]
-
-    def _is_mine(self, process: psutil.Process) -> bool:
-        try:
-            return bool(process.cwd() == str(self.path)) and process.pid != os.getpid()
-        except (psutil.Error, OSError):
-            return False  # it is a zombie, or belongs to another user
-
-    def run_test(self, body: str, *arguments: str, timeout_s: float = 300) -> pytest.RunResult:
-        """Write a test file and run it."""
-        self.write(body)
-        return self.run(*arguments, timeout_s=timeout_s)
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
     @property
     def run_directory(self) -> Path:
@@ -193,6 +152,115 @@ class Project:
         """Read the only result."""
         (result,) = self.results().values()
         return result
+
+
+class Finished(Kept):
+    """A session in a process of its own that has ended; all tests of a module look at it."""
+
+    def __init__(self, path: Path, files: dict[str, str], *arguments: str) -> None:
+        super().__init__(path)
+        (path / "pytest.ini").write_text(INI)
+        for name, body in files.items():
+            (path / name).write_text(HEADER + body)
+        environ = {name: text for name, text in os.environ.items() if name not in NOT_OURS}
+        environ[AUTOLOAD] = "1"
+        self.process = subprocess.run(
+            [sys.executable, "-m", "pytest", "-v", *ALONE, *arguments],
+            cwd=path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert "INTERNALERROR" not in self.process.stdout + self.process.stderr
+        self.lines = self.process.stdout.splitlines()
+        self.stdout = pytest.LineMatcher(self.lines)
+
+    @property
+    def outcomes(self) -> dict[str, str]:
+        """The outcome of each test, by its name without the file."""
+        matches = map(OUTCOME.match, self.lines)
+        return {match[1]: match[2].lower() for match in matches if match}
+
+
+NOT_OURS = ("GITHUB_STEP_SUMMARY", "PYTEST_CURRENT_TEST")
+OUTCOME = re.compile(r"[^ :]+\.py::(.+) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)")
+
+
+class Project(Kept):
+    """A user's project with the plugin installed, based on pytester."""
+
+    is_apart = False
+    """Whether its sessions run in processes of their own.
+
+    Starting a process takes longer than most tests, so only tests that need it set this.
+    """
+    plugins: tuple[str, ...] = ()
+    """Names of other people's plugins that sessions in processes of their own load."""
+
+    def __init__(self, pytester: pytest.Pytester) -> None:
+        super().__init__(pytester.path)
+        self.pytester = pytester
+        pytester.makeini(INI)
+
+    def write(self, body: str, name: str = "test_it.py") -> None:
+        """Write a test file; its imports and `burn` are provided."""
+        (self.path / name).write_text(HEADER + body)
+
+    def run(self, *arguments: str, timeout_s: float = 300) -> pytest.RunResult:
+        """Run a session of pytest, which must end in time and leave no process behind."""
+        if self.is_apart:
+            others = [argument for name in self.plugins for argument in ("-p", name)]
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv(AUTOLOAD, "1")
+                result = self.pytester.runpytest_subprocess(
+                    *ALONE, *others, *arguments, timeout=timeout_s
+                )
+        else:
+            keeper = LibraryKeeper(self.path)
+            result = self.pytester.runpytest_inprocess(*arguments, plugins=[keeper])
+            keeper.put_back()
+            assert result.duration < timeout_s
+        assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
+        wait_for(lambda: not self.processes(), "processes of the run to end")
+        return result
+
+    def refusal(self, *arguments: str) -> str:
+        """Run a session that a mistake on its command line ends; return the line that tells it."""
+        result = self.run(*arguments)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        (line,) = filter(str.strip, result.errlines)
+        return line
+
+    @contextmanager
+    def running(self, ready: str) -> Iterator[subprocess.Popen[str]]:
+        """Run pytest in a process of its own; yield it when it has printed `ready`."""
+        with subprocess.Popen(
+            [sys.executable, "-c", INTERRUPTIBLE],
+            stdout=subprocess.PIPE,
+            cwd=self.path,
+            env={**os.environ, AUTOLOAD: "1"},
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            assert any(ready in line for line in process.stdout)
+            yield process
+
+    def processes(self) -> list[psutil.Process]:
+        """Clusters, profilers and watchdogs of this project's runs, found by their directory."""
+        return [process for process in psutil.process_iter() if self._is_mine(process)]
+
+    def _is_mine(self, process: psutil.Process) -> bool:
+        try:
+            return bool(process.cwd() == str(self.path)) and process.pid != os.getpid()
+        except (psutil.Error, OSError):
+            return False  # it is a zombie, or belongs to another user
+
+    def run_test(self, body: str, *arguments: str, timeout_s: float = 300) -> pytest.RunResult:
+        """Write a test file and run it."""
+        self.write(body)
+        return self.run(*arguments, timeout_s=timeout_s)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import injection
 import pytest
-from support import HEADER, Project
+from support import HEADER, QUICK
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -28,7 +28,7 @@ def changed(schedprof_scheduler):
         )
 
 def test_tasks(schedprof_scheduler, changed):
-    wait(schedprof_scheduler.client.map(inc, range(100), pure=False))
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
 """
 
 FAST, SLOW, BROKEN = "STATEMENT = ''", "STATEMENT = '_ = None; ' * 20", "STATEMENT ="
@@ -38,7 +38,7 @@ FIRST_SLOW = COMMITS.index(SLOW)
 
 MEASURE = [
     *(sys.executable, "-m", "pytest", "--schedprof=counts"),
-    *("--schedprof-cluster=simulated", "--schedprof-workers=2", "test_tasks.py"),
+    *("--schedprof-cluster=simulated", "--schedprof-workers=2"),
 ]
 BISECT = [sys.executable, "-m", "pytest_schedprof", "bisect"]
 
@@ -67,8 +67,12 @@ class Repository:
         return subprocess.run(command, cwd=self.path, capture_output=True, text=True, check=False)
 
 
-def test_git_finds_the_commit_that_made_the_scheduler_slower(project: Project) -> None:
-    repository = Repository(project.path)
+def test_git_finds_the_commit_that_made_the_scheduler_slower(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in QUICK.items():
+        monkeypatch.setenv(name, value)
+    repository = Repository(tmp_path)
     repository.git("bisect", "start", f"commit-{len(COMMITS) - 1}", "commit-0")
 
     mistaken = repository.git("bisect", "run", *BISECT, "good", "--", *MEASURE)
@@ -84,5 +88,5 @@ def test_git_finds_the_commit_that_made_the_scheduler_slower(project: Project) -
     assert repository.git("log", "-1", "--format=%s", "refs/bisect/bad").stdout == (
         f"commit {FIRST_SLOW}\n"
     )
-    kept = {path.name for path in (project.path / ".schedprof").iterdir() if path.is_dir()}
+    kept = {path.name for path in (tmp_path / ".schedprof").iterdir() if path.is_dir()}
     assert len([name for name in kept if name.startswith("2")]) == 1, "the baseline's run alone"

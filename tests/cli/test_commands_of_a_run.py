@@ -18,14 +18,13 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
-from support import HEADER, INI
+from support import ALONE, AUTOLOAD, HEADER, INI
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.formats.exports import EXPORTS
 from pytest_schedprof.formats.speedscope import read_speedscope
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.store.records import encode, read_record
-from pytest_schedprof.store.run_directory import write_summary
 
 BODY = f"""{HEADER}
 KEPT = pytest.mark.schedprof("calls(@transitions) <= 1000")
@@ -42,7 +41,8 @@ def test_it(schedprof_scheduler, name):
 BROKEN, KEPT = "test_it.py::test_it[<script>]", "test_it.py::test_it[a|b`c]"
 
 SESSION = [
-    *(sys.executable, "-m", "pytest", "--schedprof=cputime,counts,cprofile,viztracer"),
+    *(sys.executable, "-m", "pytest", *ALONE),
+    "--schedprof=cputime,counts,cprofile,viztracer",
     *("--schedprof-cluster=simulated", "--schedprof-workers=2", "--junitxml=junit.xml"),
 ]
 
@@ -70,7 +70,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     path = tmp_path_factory.mktemp("session")
     (path / "pytest.ini").write_text(INI)
     (path / "test_it.py").write_text(BODY)
-    environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(path / "page.md")}
+    environment = {**os.environ, AUTOLOAD: "1", "GITHUB_STEP_SUMMARY": str(path / "page.md")}
     process = subprocess.run(
         SESSION, cwd=path, env=environment, capture_output=True, text=True, timeout=100
     )
@@ -90,15 +90,6 @@ def test_pages_say_that_seconds_of_tracers_are_no_cpu_time(session: Session) -> 
     for page in session.run.glob("tests/*/index.html"):
         tracers, note = page.read_text().count("seconds / task</th>"), "Seconds are by the clock"
         assert page.read_text().count(note) == tracers == 2
-
-
-def test_a_page_that_cannot_be_written_fails_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
-    line = write_summary(tmp_path, "text")
-    assert line.startswith(f"schedprof: cannot append the summary to {str(tmp_path)!r}")
-    assert (tmp_path / "summary.md").read_text() == "text"
 
 
 def test_junit_has_figures_and_a_broken_limit_is_a_failure(session: Session) -> None:

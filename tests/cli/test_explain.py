@@ -13,11 +13,11 @@ from pathlib import Path
 import distributed
 import injection
 import pytest
-from support import HEADER
+from support import Project
 
 from pytest_schedprof.cli.main import main
 
-TEST = f"""{HEADER}
+TEST = """
 @pytest.mark.schedprof
 def test_tasks(schedprof_scheduler):
     wait(schedprof_scheduler.client.map(inc, range(40), pure=False))
@@ -68,19 +68,19 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_dearer_function_is_explained_by_its_lines(
-    pytester: pytest.Pytester,
+    project: Project,
     other: tuple[Path, int],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     interpreter, line = other
-    pytester.makepyfile(test_it=TEST)
+    project.is_apart = True
     against = f"--schedprof-against={interpreter}"
     detail = ("--schedprof-option", "counts.detail=true")
-    done = pytester.runpytest_subprocess(*OPTIONS, against, *detail, timeout=120)
+    done = project.run_test(TEST, *OPTIONS, against, *detail, timeout_s=120)
     done.assert_outcomes(passed=1)  # it improved
-    (run,) = (pytester.path / ".schedprof").glob("2*")
+    run = project.run_directory
     assert "### Why" not in (run / "summary.md").read_text()
     (after,) = run.glob("tests/*")
     capsys.readouterr()
@@ -106,13 +106,12 @@ def test_a_dearer_function_is_explained_by_its_lines(
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_results_without_sources_and_lines_say_what_is_missing(
-    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+    project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytester.makepyfile(test_it=TEST)
-    pytester.runpytest_subprocess(*OPTIONS, "--schedprof-rounds=1", timeout=60)
-    pytester.makepyfile(test_it=TEST.replace("range(40)", "range(80)"))
-    pytester.runpytest_subprocess(*OPTIONS, "--schedprof-rounds=1", timeout=60)
-    first, second = sorted((pytester.path / ".schedprof").glob("2*"))
+    project.run_test(TEST, *OPTIONS, "--schedprof-rounds=1")
+    project.run_test(TEST.replace("range(40)", "range(80)"), *OPTIONS, "--schedprof-rounds=1")
+    capsys.readouterr()
+    first, second = sorted((project.path / ".schedprof").glob("2*"))
     text = said(capsys, "test_tasks", str(first), str(second))
     assert "no sources of A and of B are kept" in text
     assert "callers and lines were not counted" in text
@@ -140,21 +139,20 @@ def test_all_that_tell_why_say_the_same(
     options: tuple[str, ...],
     planting: str,
     sentence: str,
-    pytester: pytest.Pytester,
+    project: Project,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "0")
-    pytester.makepyfile(test_it=TEST.replace("range(40)", "range(300)"))
-    pytester.runpytest_subprocess(*options, "--schedprof-save=main", timeout=80)
-    for saved in (pytester.path / ".schedprof").glob("2*"):
-        shutil.rmtree(saved)  # as in CI, where only the baseline is kept
-    preload = pytester.path / "planting.py"
+    project.is_apart = options is COUNTED
+    project.run_test(TEST.replace("range(40)", "range(100)"), *options, "--schedprof-save=main")
+    shutil.rmtree(project.run_directory)  # as in CI, where only the baseline is kept
+    preload = project.path / "planting.py"
     preload.write_text(planting.format(path=str(Path(injection.__file__).parent)))
     monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__PRELOAD", json.dumps([str(preload)]))
-    done = pytester.runpytest_subprocess(*options, "--schedprof-compare=main", timeout=80)
+    done = project.run(*options, "--schedprof-compare=main")
     done.assert_outcomes(failed=1)
-    (run,) = (pytester.path / ".schedprof").glob("2*")
+    run = project.run_directory
     (page,) = run.glob("tests/*/index.html")
     capsys.readouterr()
     why = sentences(said(capsys, "-q", "test_tasks"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import psutil
 import pytest
 from distributed import Client, wait
 from packaging.version import Version
-from support import Project, descendants
+from support import QUICK, Project, descendants
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
@@ -109,7 +110,7 @@ def schedprof_cluster():
 @pytest.mark.schedprof("calls(distributed.scheduler:SchedulerState._transition) <= 8")
 @pytest.mark.schedprof("share(@comm) <= 99%")
 def test_it(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(inc, range(1_000)))
+    wait(schedprof_scheduler.client.map(inc, range(200)))
 """
 
 
@@ -140,7 +141,7 @@ TWO_TESTS = """
 @pytest.mark.schedprof
 @pytest.mark.parametrize("number", [1, 2])
 def test_it(schedprof_scheduler, number):
-    wait(schedprof_scheduler.client.map(inc, range(50), pure=False))
+    wait(schedprof_scheduler.client.map(inc, range(10), pure=False))
 """
 
 
@@ -161,7 +162,11 @@ def test_two_runs_are_proposed_where_no_turns_are_possible_and_they_work(
     assert second.startswith(sys.executable)
     for command in (first, second):
         done = subprocess.run(
-            shlex.split(command), cwd=project.path, capture_output=True, text=True
+            shlex.split(command),
+            cwd=project.path,
+            env={**os.environ, **QUICK},
+            capture_output=True,
+            text=True,
         )
         assert "2 passed" in done.stdout or "regressed against" in done.stdout, done.stdout
     assert "compared with the-other-side" in done.stdout

@@ -23,14 +23,14 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import psutil
 from stages import ADDRESS, FILE, STAGE
-from support import HEADER, Project, settle
+from support import ALONE, AUTOLOAD, HEADER, Kept, settle
 
 from pytest_schedprof.model.result import Result
 
@@ -79,7 +79,7 @@ class Outcome:
 class Session:
     """A running session of pytest, and its processes by their roles."""
 
-    def __init__(self, project: Project, arguments: tuple[str, ...], stage: str) -> None:
+    def __init__(self, project: Kept, arguments: tuple[str, ...], stages: str) -> None:
         self.project = project
         self.mark = f"schedprof-faults-{uuid.uuid4().hex}"
         self.temporary = project.path / "temporary"
@@ -95,27 +95,28 @@ class Session:
         # A file and no pipe, because a process that is left would keep a pipe open.
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", PROGRAM, "-p", "stages", *arguments],
+                [sys.executable, "-c", PROGRAM, *ALONE, "-p", "stages", *arguments],
                 cwd=project.path,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=self._environment(stage),
+                env=self._environment(stages),
             )
 
-    def _environment(self, stage: str) -> dict[str, str]:
+    def _environment(self, stages: str) -> dict[str, str]:
         paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
         return {
             **os.environ,
+            AUTOLOAD: "1",
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
             "TMPDIR": str(self.temporary),
             FILE: str(self.notes),
             ADDRESS: self.mark,
-            STAGE: stage,
+            STAGE: stages,
         }
 
     def wait_for_stage(self, limit_s: float) -> None:
-        """Wait until the session has reached its stage."""
+        """Wait until the session has reached its next stage."""
         deadline = time.monotonic() + limit_s
         while not self.waiting:
             assert self.process.poll() is None, f"ended before its stage:\n{self.output}"
@@ -221,11 +222,12 @@ def no_harm(session: Session) -> None:
 
 
 def harmed(
-    project: Project,
+    project: Kept,
     body: str,
     *arguments: str,
     at: str = "",
     harm: Harm = no_harm,
+    then: Sequence[tuple[str, Harm]] = (),
     limit_s: float = PATIENCE_S,
 ) -> Outcome:
     """Run a session that comes to harm at a stage.
@@ -233,16 +235,19 @@ def harmed(
     Args:
         body: the tests; `HEADER` of `support.py` and `reached` are provided.
         arguments: of pytest.
-        at: a stage of `stages.py` or of the body; `#2` after it means its second time.
+        at: a stage of `stages.py` or of the body; `#2` after it means its second time, and
+            `@test_it` a time in that test.
         harm: what to do there.
+        then: further stages in their order, and what to do at each of them.
         limit_s: the time in which the stage must be reached, and in which the session must end.
     """
     (project.path / "test_it.py").write_text(f"{HEADER}\nfrom stages import reached\n{body}")
-    session = Session(project, arguments, at)
+    steps = [(stage, harm) for stage, harm in [(at, harm), *then] if stage]
+    session = Session(project, arguments, ",".join(stage for stage, _ in steps))
     try:
-        if at:
+        for _, doing in steps:
             session.wait_for_stage(limit_s)
-            harm(session)
+            doing(session)
             session.go_on()
         begun = time.monotonic()
         is_over = settle(lambda: session.process.poll() is not None, limit_s)

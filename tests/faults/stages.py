@@ -1,6 +1,6 @@
 """A pytest plugin for sessions that a test of faults starts.
 
-It stops the session at one named stage until the harness has done its harm, and writes down the
+It stops the session at named stages until the harness has done its harm, and writes down the
 verdict of each test and the descriptors that are left. `harness.py` starts sessions with it.
 """
 
@@ -13,8 +13,9 @@ import json
 import os
 import pkgutil
 import socket
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -34,38 +35,59 @@ Any other name is a stage of the test, which calls `reached(name)`.
 """
 
 
+class Stop(NamedTuple):
+    """Where the harness waits: a stage for the nth time, in one test or in all of the session."""
+
+    stage: str
+    nth: int
+    test: str
+
+
+def stops() -> list[Stop]:
+    """Read them from texts such as `fetching`, `fetching#2` or `fetching@test_it`."""
+    texts = filter(None, os.environ.get(STAGE, "").split(","))
+    parts = [(text.partition("@")[0].partition("#"), text.partition("@")[2]) for text in texts]
+    return [Stop(stage, int(nth or 1), test) for (stage, _, nth), test in parts]
+
+
+TIMES: Counter[tuple[str, str]] = Counter()
+"""How often each stage was reached in each test, and in the session as the test without a name."""
+
+
 def reached(stage: str) -> None:
-    """Wait until the harness has done its harm, if this is the stage that it waits for."""
-    if stage == os.environ.get(STAGE, "").partition("#")[0]:
+    """Wait until the harness has done its harm, if this is a stage that it waits for."""
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[2].partition(" ")[0]
+    TIMES.update({(stage, name) for name in ("", test)})
+    if any(stop == (stage, TIMES[stage, stop.test], stop.test) for stop in stops_in(test)):
         with socket.socket(socket.AF_UNIX) as line:
             line.connect("\0" + os.environ[ADDRESS])
             line.recv(1)  # returns when the harness hangs up
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    stage, _, nth = os.environ.get(STAGE, "").partition("#")
-    if stage in PLACES:
-        stop_at(stage, int(nth or 1))
+    for stage in PLACES.keys() & {stop.stage for stop in stops()}:
+        stop_at(stage)
     ctypes.CFUNCTYPE(None)(print)  # libffi 3.5 keeps a descriptor from the first callback on
     config.stash[BEFORE] = descriptors()
 
 
-def stop_at(stage: str, nth: int) -> None:
-    """Wrap the function that the stage is at, so that its nth call waits for the harness."""
+def stops_in(test: str) -> list[Stop]:
+    return [stop for stop in stops() if stop.test in ("", test)]
+
+
+def stop_at(stage: str) -> None:
+    """Wrap the function that the stage is at, so that its calls tell that it is reached."""
     place, when = PLACES[stage]
     owner_name, _, name = place.replace(":", ".").rpartition(".")
     owner = pkgutil.resolve_name(owner_name)
     function: Callable[..., Any] = getattr(owner, name)
-    calls = 0
 
     @functools.wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == nth and when == "before":
+        if when == "before":
             reached(stage)
         result = function(*arguments, **keywords)
-        if calls == nth and when == "after":
+        if when == "after":
             reached(stage)
         return result
 

@@ -2,69 +2,27 @@
 
 from __future__ import annotations
 
-import signal
+import re
 import time
 
 import pytest
 from harness import Outcome, Session, harmed, kill, together
-from support import Project
+from support import INI, Kept
 
 from pytest_schedprof.backends.remote import UP_TO_THE_FAULT
 from pytest_schedprof.model.limit import Verdict
-from pytest_schedprof.model.result import BackendResult
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
-WORKING = """
-@pytest.mark.schedprof({arguments})
-def test_it(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.5)
-    reached("worked")
-"""
-
-
-def backends_of(outcome: Outcome) -> dict[str, BackendResult]:
-    """Return the results of the backends of the only test, which must have failed."""
-    assert outcome.verdicts == {"test_it": "failed"}, outcome.output
-    assert outcome.exit_code == 1
-    return {backend.backend: backend for backend in outcome.results["test_it"].backends}
-
-
-def test_samples_are_kept_up_to_the_fault(project: Project) -> None:
-    limits = "'share(@transitions) <= 99.9%', 'share(*:*burn_scheduler_cpu) <= 99.9%'"
-    body = WORKING.format(arguments=f"{limits}, backend='cputime,pyspy'")
-    outcome = harmed(project, body, at="worked", harm=kill("scheduler"))
-    backends = backends_of(outcome)
-    assert backends.keys() == {"cputime", "pyspy"}, outcome.output
-    for name, backend in backends.items():
-        assert backend.shares is not None
-        assert any("burn_scheduler_cpu" in of.function for of in backend.shares.functions)
-        assert backend.shares.samples > 20
-        assert {limit.verdict for limit in backend.limits} == {Verdict.INCONCLUSIVE}
-        assert backend.doubt == UP_TO_THE_FAULT
-        assert f"scheduler.{name}.speedscope.json" in outcome.kept
-    assert "scheduler.log" in outcome.kept
-    assert UP_TO_THE_FAULT in outcome.output
-    outcome.expect_nothing_left()
-
-
-def test_allocations_are_kept_up_to_the_fault_if_they_are_written_at_once(
-    project: Project,
-) -> None:
-    body = WORKING.format(arguments="'peak <= 1GB', backend='memray'")
-    option = "--schedprof-option=memray.at_once=true"
-    outcome = harmed(project, body, option, at="worked", harm=kill("scheduler"))
-    memray = backends_of(outcome)["memray"]
-    assert memray.costs is not None
-    assert memray.costs.whole["peak"] > 0
-    assert memray.limits[0].verdict is Verdict.INCONCLUSIVE
-    outcome.expect_nothing_left()
-
-
 BACKENDS = ("counts", "memray", "cprofile", "viztracer")
 
-SECOND_ROUND = """
+OWN_HARM = """
 import psutil
+
+def end(schedprof_scheduler):
+    scheduler = psutil.Process(schedprof_scheduler.pid)
+    scheduler.kill()
+    scheduler.wait(10)
 
 def by(backend):
     return pytest.param(marks=pytest.mark.schedprof(backend=backend, rounds=2), id=backend)
@@ -72,62 +30,76 @@ def by(backend):
 rounds = []
 
 @pytest.mark.parametrize((), [by(backend) for backend in BACKENDS])
-def test_it(request, schedprof_scheduler):
+def test_rounds(request, schedprof_scheduler):
     rounds.append(request.node.name)
     if rounds.count(request.node.name) == 2:
-        scheduler = psutil.Process(schedprof_scheduler.client.run_on_scheduler(os.getpid))
-        scheduler.kill()
-        scheduler.wait(10)
+        end(schedprof_scheduler)
         if "cprofile" not in request.node.name:
             return
     burn(schedprof_scheduler, 0.2)
+
+LIMITS = ("share(@transitions) <= 99.9%", "share(*:*burn_scheduler_cpu) <= 99.9%")
+
+@pytest.mark.schedprof(*LIMITS, backend="cputime,pyspy")
+def test_samples(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.5)
+    end(schedprof_scheduler)
+
+@pytest.mark.schedprof("peak <= 1GB", backend="memray", options={"memray": {"at_once": True}})
+def test_allocations(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.2)
+    end(schedprof_scheduler)
 """
 
 
-def test_rounds_before_the_fault_are_kept(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One session for all backends: each loses a scheduler of its own in its second round.
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """A session of tests that end the schedulers they were given, a new one each time.
 
     The body of one needs it after that, and fails by itself.
     """
-    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "8s")  # not 30
-    body = SECOND_ROUND.replace("BACKENDS", repr(BACKENDS))
+    project = Kept(tmp_path_factory.mktemp("lost"))
+    (project.path / "tox.ini").write_text(INI)
     roomy = "--schedprof-option=viztracer.tracer_entries=8000000"  # a full buffer is told instead
-    outcome = harmed(project, body, roomy)
-    verdicts = {f"test_it[{backend}]": "failed" for backend in BACKENDS}
-    assert outcome.verdicts == verdicts, outcome.output
-    for backend in BACKENDS:
-        (result,) = outcome.results[f"test_it[{backend}]"].backends
-        assert result.backend == backend
-        assert result.window.rounds == 1
-        assert result.costs is not None
-        assert result.costs.functions
-        assert result.doubt == "the scheduler was lost before it named the functions of the profile"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "8s")  # not 30
+        outcome = harmed(project, OWN_HARM.replace("BACKENDS", repr(BACKENDS)), roomy)
+    names = {f"test_rounds[{backend}]" for backend in BACKENDS}
+    names |= {"test_samples", "test_allocations"}
+    assert outcome.verdicts == dict.fromkeys(names, "failed"), outcome.output
     assert "scheduler.log" in outcome.kept
-    assert not outcome.processes
+    assert (outcome.processes, outcome.temporary) == ([], [])
+    return outcome
 
 
-def test_guard_killed_and_then_the_scheduler(project: Project) -> None:
-    body = WORKING.format(arguments="backend='pyspy'")
-    harm = together(kill("guard"), kill("scheduler"))
-    outcome = harmed(project, body, at="worked", harm=harm)
-    assert backends_of(outcome)["pyspy"].shares
-    outcome.expect_nothing_left()
+@pytest.mark.parametrize("name", ["cputime", "pyspy"])
+def test_samples_are_kept_up_to_the_fault(lost: Outcome, name: str) -> None:
+    backends = {backend.backend: backend for backend in lost.results["test_samples"].backends}
+    backend = backends[name]
+    assert backend.shares is not None
+    assert any("burn_scheduler_cpu" in of.function for of in backend.shares.functions)
+    assert backend.shares.samples > 20
+    assert {limit.verdict for limit in backend.limits} == {Verdict.INCONCLUSIVE}
+    assert backend.doubt == UP_TO_THE_FAULT
+    assert f"scheduler.{name}.speedscope.json" in lost.kept
+    assert UP_TO_THE_FAULT in lost.output
 
 
-def test_guard_killed_while_the_profiler_is_stopped(project: Project) -> None:
-    """The stopped profiler may hold the scheduler, which nothing else can end then."""
-    body = WORKING.format(arguments="backend='pyspy'")
+def test_allocations_are_kept_up_to_the_fault_if_they_are_written_at_once(lost: Outcome) -> None:
+    (memray,) = lost.results["test_allocations"].backends
+    assert memray.costs is not None
+    assert memray.costs.whole["peak"] > 0
+    assert memray.limits[0].verdict is Verdict.INCONCLUSIVE
 
-    def kill_at_once(session: Session) -> None:
-        (scheduler,) = session.with_role("scheduler")
-        scheduler.kill()  # it may not end before its profiler does
 
-    harm = together(kill("guard"), kill("profiler", signal.SIGSTOP), kill_at_once)
-    outcome = harmed(project, body, at="worked", harm=harm)
-    backends_of(outcome)
-    outcome.expect_nothing_left()
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rounds_before_the_fault_are_kept(lost: Outcome, backend: str) -> None:
+    (result,) = lost.results[f"test_rounds[{backend}]"].backends
+    assert result.backend == backend
+    assert result.window.rounds == 1
+    assert result.costs is not None
+    assert result.costs.functions
+    assert result.doubt == "the scheduler was lost before it named the functions of the profile"
 
 
 def hold(session: Session) -> None:
@@ -143,35 +115,67 @@ def hold(session: Session) -> None:
     raise AssertionError("the profiler never held the scheduler")
 
 
-def test_guard_killed_while_the_stopped_profiler_holds_the_scheduler(project: Project) -> None:
-    body = WORKING.format(arguments="backend='pyspy', rate=500")
-    outcome = harmed(project, body, at="worked", harm=hold)
-    backends_of(outcome)
-    outcome.expect_nothing_left()
+NAMES = ("closing", "early", "fetching", "lone", "assessing", "late", "unguarded", "held", "served")
+"""Before those whose cluster comes to harm while it starts, a test loses its own."""
 
+HARMED = """
+MARK = pytest.mark.schedprof(backend="pyspy", rate=200)
 
-BETWEEN = """
-@pytest.mark.schedprof(backend="cputime")
-def test_first(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.1)
-
-@pytest.mark.schedprof(backend="cputime")
-def test_second(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.1)
+@pytest.mark.parametrize((), [pytest.param(marks=MARK, id=name) for name in NAMES])
+def test_it(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.2)
+    reached("worked")
 """
 
+STEPS = [
+    ("window closing@test_it[closing]", kill("scheduler")),
+    ("cluster starting@test_it[early]", kill("scheduler")),
+    ("fetching@test_it[fetching]", kill("scheduler")),
+    ("cluster starting#2@test_it[lone]", kill("workers")),
+    ("assessing@test_it[assessing]", kill("scheduler")),
+    ("scheduler started@test_it[late]", kill("scheduler")),  # just before the body
+    ("worked@test_it[unguarded]", together(kill("guard"), kill("scheduler"))),
+    ("worked@test_it[held]", hold),
+    ("worked@test_it[served]", kill("fork server")),
+]
 
-def test_scheduler_killed_just_before_a_test(project: Project) -> None:
-    outcome = harmed(project, BETWEEN, at="scheduler started#2", harm=kill("scheduler"))
-    assert outcome.verdicts == {"test_first": "passed", "test_second": "passed"}, outcome.output
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """A session whose tests come to harm from outside, each at a stage of its own."""
+    project = Kept(tmp_path_factory.mktemp("harmed"))
+    (project.path / "tox.ini").write_text(INI)
+    (at, harm), *then = STEPS
+    return harmed(project, HARMED.replace("NAMES", repr(NAMES)), at=at, harm=harm, then=then)
+
+
+def test_each_harm_fails_its_test_alone_and_leaves_nothing(outcome: Outcome) -> None:
+    """A scheduler that is lost before its test is replaced."""
+    verdicts = {f"test_it[{name}]": "failed" for name in NAMES}
+    verdicts |= {"test_it[early]": "error", "test_it[lone]": "error", "test_it[late]": "passed"}
+    assert outcome.verdicts == verdicts, outcome.output
+    assert outcome.exit_code == 1
     outcome.expect_nothing_left()
 
 
-@pytest.mark.parametrize(("role", "whose"), [("scheduler", "scheduler's"), ("workers", "workers'")])
-def test_process_of_a_cluster_killed_at_its_start(project: Project, role: str, whose: str) -> None:
-    stage = "cluster starting" if role == "scheduler" else "cluster starting#2"
-    outcome = harmed(project, BETWEEN, at=stage, harm=kill(role))
-    assert outcome.verdicts["test_first"] == "error"
-    assert f"schedprof: the {whose} process " in outcome.output
-    assert "was killed by signal 9 while starting" in outcome.output
-    outcome.expect_nothing_left()
+@pytest.mark.parametrize("name", ["closing", "fetching", "assessing"])
+def test_what_was_sampled_is_kept_of_a_scheduler_killed_at_any_stage(
+    outcome: Outcome, name: str
+) -> None:
+    record = outcome.results[f"test_it[{name}]"]
+    assert record.troubles
+    assert record.backends[0].doubt
+    assert record.backends[0].artifacts == ("scheduler.pyspy.speedscope.json",)
+    assert "scheduler.log" in outcome.kept
+
+
+def test_a_profiler_without_its_guard_leaves_its_samples(outcome: Outcome) -> None:
+    assert outcome.results["test_it[unguarded]"].backends[0].shares
+
+
+def test_a_process_that_is_killed_while_starting_is_told(outcome: Outcome) -> None:
+    for whose in ("scheduler's", "workers'"):
+        assert re.search(
+            f"schedprof: the {whose} process .* was killed by signal 9 while starting",
+            outcome.output,
+        )

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 WORKING = """
 @pytest.mark.schedprof
 def test_it(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.5)
+    burn(schedprof_scheduler, 0.2)
     reached("worked")
 """
 
@@ -32,24 +32,6 @@ def test_session_that_comes_to_no_harm_leaves_nothing(project: Project) -> None:
     assert outcome.verdicts == {"test_it": "passed"}, outcome.output
     assert outcome.exit_code == 0
     assert "scheduler.pyspy.speedscope.json" in outcome.kept
-    outcome.expect_nothing_left()
-
-
-@pytest.mark.parametrize("stage", ["window closing", "fetching", "assessing"])
-def test_scheduler_killed(project: Project, stage: str) -> None:
-    outcome = harmed(project, WORKING, at=stage, harm=kill("scheduler"))
-    assert outcome.verdicts == {"test_it": "failed"}, outcome.output
-    assert outcome.exit_code == 1
-    assert outcome.results["test_it"].troubles
-    assert outcome.results["test_it"].backends[0].doubt
-    assert {"scheduler.pyspy.speedscope.json", "scheduler.log"} <= outcome.kept
-    outcome.expect_nothing_left()
-
-
-def test_server_killed_that_forked_the_scheduler(project: Project) -> None:
-    outcome = harmed(project, WORKING, at="worked", harm=kill("fork server"))
-    assert outcome.verdicts == {"test_it": "failed"}, outcome.output
-    assert outcome.exit_code == 1
     outcome.expect_nothing_left()
 
 

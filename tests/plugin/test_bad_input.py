@@ -119,13 +119,14 @@ def test_wrong_marker_is_one_error_of_its_own_test(
 HOSTILE = ("*" * 24 + "x:y", "d" + "*t" * 12 + ":*_x")
 
 PATTERNS = f"""
-@pytest.mark.schedprof("share(distributed.scheduler:Scheduler.nothing) <= 3%")
+@pytest.mark.schedprof("share(distributed.scheduler:Scheduler.nothing) <= 3%", backend="cputime")
 def test_nothing(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.5)
+    burn(schedprof_scheduler, 0.3)
 
-@pytest.mark.schedprof("share(distributed.scheduler:Scheduler.rebalance) <= 50%")
+@pytest.mark.schedprof("share(distributed.scheduler:Scheduler.rebalance) <= 50%",
+                       backend="cputime", rate=200)
 def test_never_called(schedprof_scheduler):
-    burn(schedprof_scheduler, 1.5)
+    burn(schedprof_scheduler, 0.7)
 
 @pytest.mark.parametrize((), [
     pytest.param(marks=pytest.mark.schedprof(f"calls({{pattern}}) <= 1", backend="counts"), id="x")
@@ -150,18 +151,6 @@ def test_pattern_that_names_nothing_fails_and_keeps_the_profile(project: Project
     assert (unseen.subject, unseen.estimate.value) == (
         "distributed.scheduler:Scheduler.rebalance",
         0,
-    )
-
-
-def test_no_scheduler_at_the_address(project: Project) -> None:
-    result = project.run_test(
-        "def test_it(schedprof_scheduler):\n    pass\n",
-        "--schedprof-cluster=tcp://127.0.0.1:1",
-        "--schedprof-timeout=1",
-    )
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["schedprof: no scheduler answers at 'tcp://127.0.0.1:1': nobody *"]
     )
 
 

@@ -26,7 +26,7 @@ def _injection(project: Project) -> None:
 COUNTS = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=4")
 
 
-def tasks(change: str = "", limits: str = "()", name: str = "test_tasks", count: int = 100) -> str:
+def tasks(change: str = "", limits: str = "()", name: str = "test_tasks", count: int = 30) -> str:
     """Source of a test with a fixture that may change the scheduler first."""
     return f"""
 from injection import plant, rename
@@ -64,7 +64,7 @@ SCANNING = (
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)  # five sessions
+@pytest.mark.timeout(240)  # four sessions
 def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,10 +72,6 @@ def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(
     saved = project.run_test(tasks(), *COUNTS, "--schedprof-save=main")
     saved.assert_outcomes(passed=1)
     saved.stdout.fnmatch_lines(["baseline 'main': 1 test saved in *baselines/main"])
-
-    same = project.run("--schedprof-compare=main", *COUNTS)
-    same.assert_outcomes(passed=1)
-    same.stdout.fnmatch_lines(["compared with main: * the same in 1 test"])
 
     slower = project.run_test(tasks(SLOWER), *COUNTS, "--schedprof-compare=latest")
     slower.assert_outcomes(failed=1)
@@ -94,7 +90,7 @@ def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(
     )
     assert "\n| regressed | bytecodes |" in summary
     for strict in ((), ("--strict",)):
-        before, after = sorted((project.path / ".schedprof").glob("2*"))[1:]
+        before, after = sorted((project.path / ".schedprof").glob("2*"))
         assert main(["compare", str(before), str(after), *strict]) == 1
         assert main(["compare", str(after), str(before), *strict]) == 0
 
@@ -127,7 +123,7 @@ def test_relative_limits_are_held_against_the_baseline(project: Project) -> None
     held.stdout.fnmatch_lines(
         [
             "schedprof: limit broken: bytecodes <= baseline + 5: the scheduler takes * bytecodes "
-            "(before: *) per task over 300 tasks; see *",
+            "(before: *) per task over 90 tasks; see *",
             "limits: 1 passed, 1 broken",
         ]
     )
@@ -140,11 +136,11 @@ def test_relative_limits_are_held_against_the_baseline(project: Project) -> None
 
 @pytest.mark.slow
 def test_times_alone_are_compared_by_confidence(project: Project) -> None:
-    body = tasks(count=400)
+    body = tasks(count=100)
     options = ("--schedprof=cputime", "--schedprof-rounds=3", "--schedprof-rate=250", *COUNTS[1:])
     project.run_test(body, *options, "--schedprof-save=main").assert_outcomes(passed=1)
     # CPU time that is the same is not listed, and whether it is seen to be so is random.
-    slower = f"{body}    burn(schedprof_scheduler, 0.8)\n"
+    slower = f"{body}    burn(schedprof_scheduler, 0.4)\n"
     project.run_test(slower, *options, "--schedprof-compare=main").assert_outcomes(**_ran(project))
     (comparison,) = _newest_result(project).comparisons
     assert comparison.backend == "cputime"
@@ -154,10 +150,6 @@ def test_times_alone_are_compared_by_confidence(project: Project) -> None:
     assert main(["compare", str(before), str(before)]) == 0
     assert "change, absolute" in _page(after)  # from the samples of the saved run
     assert "change, absolute" not in _page(before)
-    again = project.run(*options, "--schedprof-compare=.schedprof")  # compares with the newest run
-    again.assert_outcomes(**_ran(project))
-    newest = max((project.path / ".schedprof").glob("2*"))
-    assert f"compared with {after.name}" in _page(newest)
 
 
 def _ran(project: Project) -> dict[str, int]:
@@ -178,15 +170,14 @@ def _newest_result(project: Project) -> Result:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)  # four sessions
-def test_workers_of_xdist_and_shards_make_one_baseline(project: Project) -> None:
+def test_a_worker_of_xdist_and_a_shard_make_one_baseline(project: Project) -> None:
     for name in ("one", "two", "three"):
-        project.write(tasks(name=f"test_{name}", count=40), f"test_{name}.py")
-    project.run(*COUNTS, "-n", "2", "test_one.py", "test_two.py", "--schedprof-save=ci")
+        project.write(tasks(name=f"test_{name}", count=10), f"test_{name}.py")
+    project.run(*COUNTS, "-n", "1", "test_one.py", "test_two.py", "--schedprof-save=ci")
     project.run(*COUNTS, "test_three.py", "--schedprof-save=ci").assert_outcomes(passed=1)
     baseline = project.path / ".schedprof" / "baselines" / "ci"
     assert len(list(baseline.glob("*.json"))) == 2
-    whole = project.run(*COUNTS, "-n", "1", "--schedprof-compare=ci")
+    whole = project.run(*COUNTS, "--schedprof-compare=ci")
     whole.assert_outcomes(passed=3)
     whole.stdout.fnmatch_lines(["compared with ci: * the same in 3 tests"])
 
@@ -194,7 +185,7 @@ def test_workers_of_xdist_and_shards_make_one_baseline(project: Project) -> None
 @pytest.mark.slow
 def test_a_baseline_that_cannot_be_saved_fails_the_session(project: Project) -> None:
     (project.path / "file").touch()
-    result = project.run_test(tasks(count=40), *COUNTS, "--schedprof-save=file/main")
+    result = project.run_test(tasks(count=10), *COUNTS, "--schedprof-save=file/main")
     result.assert_outcomes(passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["schedprof: cannot write 'file/main*"])
@@ -203,13 +194,13 @@ def test_a_baseline_that_cannot_be_saved_fails_the_session(project: Project) -> 
 
 @pytest.mark.slow
 def test_tests_that_only_one_side_has_are_told(project: Project) -> None:
-    body = tasks(count=40) + "\ndef test_bad(schedprof_scheduler):\n    assert False\n"
+    body = tasks(count=10) + "\ndef test_bad(schedprof_scheduler):\n    assert False\n"
     saved = project.run_test(body, *COUNTS, "--schedprof-save=main")
     saved.stdout.fnmatch_lines(
         ["baseline 'main': 1 test saved in *; 1 test left out, which did not pass"]
     )
     renamed = project.run_test(
-        tasks(name="test_other", count=40), *COUNTS, "--schedprof-compare=main"
+        tasks(name="test_other", count=10), *COUNTS, "--schedprof-compare=main"
     )
     renamed.assert_outcomes(passed=1)
     renamed.stdout.fnmatch_lines(
@@ -224,41 +215,21 @@ def test_tests_that_only_one_side_has_are_told(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (None, "there is no *baselines in *: none"),
-        ("", "is corrupt"),
-        ('{"run_id": "x", "saved_at": "y", "resu', "is corrupt"),
-        ('{"run_id": "x", "saved_at": "y", "results": [], "schema_version": 99}', "upgrade"),
-        ('{"run_id": "x", "saved_at": "y", "results": [], "schema_version": 0}', "too old"),
-        ('{"run_id": "x", "saved_at": "y", "results": [], "schema_version": 1}', "no results"),
-        ("[1, 2]", "is corrupt"),
-    ],
-)
-def test_a_baseline_that_cannot_be_read_is_one_clear_line(
-    project: Project, content: str | None, words: str
-) -> None:
-    if content is not None:
-        (project.path / ".schedprof/baselines/main").mkdir(parents=True)
-        (project.path / ".schedprof/baselines/main/part.json").write_text(content)
-    result = project.run("--schedprof-compare=main")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    (line,) = [line for line in result.errlines if line.strip()]
-    assert line.startswith("ERROR: schedprof: ")
-    assert re.search(words.replace("*", ".*"), line)
-
-
-@pytest.mark.parametrize(
     ("spec", "words"),
     [
+        ("main", "there is no .*baselines in .*: none"),
+        ("corrupt.json", "is corrupt"),
         ("latest", "no baseline has been saved in .*: save one with --schedprof-save=NAME"),
         ("somewhere/else.json", "there is no 'somewhere/else.json'"),
         ("nowhere://bucket/x.json", "Protocol not known: nowhere"),
         ("http://127.0.0.1:1/x.json", "cannot read 'http://127.0.0.1:1/x.json'"),
     ],
 )
-def test_a_place_that_is_none_is_one_clear_line(project: Project, spec: str, words: str) -> None:
-    result = project.run(f"--schedprof-compare={spec}")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    (line,) = [line for line in result.errlines if line.strip()]
+def test_a_baseline_that_cannot_be_read_is_one_clear_line(
+    project: Project, spec: str, words: str
+) -> None:
+    """`tests/pure` has everything that is wrong with a file."""
+    (project.path / "corrupt.json").write_text('{"run_id": "x", "saved_at": "y", "resu')
+    line = project.refusal(f"--schedprof-compare={spec}")
+    assert line.startswith("ERROR: schedprof: ")
     assert re.search(words, line)

@@ -49,7 +49,7 @@ def test_fixture_of_the_user(project: Project, address: str) -> None:
         name = f"{scope}_{kind}"
         body = GIVEN.format(scope=scope, value=values[kind], name=name, address=address)
         project.write(body, f"test_{name}.py")
-    project.run().assert_outcomes(passed=8)
+    project.run("--schedprof=cputime").assert_outcomes(passed=8)
     assert len(project.run_record().tests) == 8
     for record in project.results().values():
         assert record.cluster is not None
@@ -281,7 +281,7 @@ BY_MARKER = """
                        backend="counts", cluster="simulated", workers=30, threads=2,
                        cluster_options={"duration": "uniform(1ms, 2ms)", "seed": 3})
 def test_simulated(schedprof_scheduler):
-    futures = schedprof_scheduler.client.map(inc, range(500), pure=False)
+    futures = schedprof_scheduler.client.map(inc, range(100), pure=False)
     wait(futures)
     assert len(schedprof_scheduler.workers) == 30
     assert type(futures[0].result()).__name__ == "Placeholder"
@@ -308,7 +308,7 @@ def test_clusters_by_marker_whose_parts_speak_tls_and_have_dasks_configuration(
 ) -> None:
     result = project.run_test(BY_MARKER, "-v")
     result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["*500 tasks in * s, * us of scheduler CPU per task, *% of a core"])
+    result.stdout.fnmatch_lines(["*100 tasks in * s, * us of scheduler CPU per task, *% of a core"])
     clusters = {name: record.cluster for name, record in project.results().items()}
     simulated = clusters.pop("test_simulated")
     assert simulated is not None

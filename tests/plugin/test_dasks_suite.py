@@ -50,7 +50,7 @@ LIMIT = "calls(distributed.scheduler:SchedulerState._transition) <= 6.5"
 @pytest.mark.schedprof(LIMIT, backend=BACKENDS)
 @gen_cluster(client=True)
 async def test_gen_cluster(c, s, a, b):
-    await wait(c.map(inc, range(50)))
+    await wait(c.map(inc, range(20)))
 
 @pytest.mark.schedprof("duration(inc) <= 10s", backend="cputime", evidence="all", rounds=2)
 @gen_cluster(client=True)
@@ -70,12 +70,12 @@ async def test_local_scheduler_beside(c, s, a, b):
 async def test_gen_test():
     async with Scheduler(dashboard_address=":0", port=0) as s, Worker(s.address):
         async with Client(s.address, asynchronous=True) as c:
-            await wait(c.map(inc, range(50)))
+            await wait(c.map(inc, range(20)))
 
 @pytest.mark.schedprof(backend="pyspy")
 def test_cluster_in_a_thread(loop, cleanup):
     with Client(processes=False, n_workers=1, loop=loop, dashboard_address=":0") as c:
-        wait(c.map(inc, range(50)))
+        wait(c.map(inc, range(20)))
 """
 
 
@@ -89,6 +89,7 @@ def test_adds_no_thread_process_descriptor_or_warning(project: Project) -> None:
     (project.path / "tox.ini").write_text(INI)
     (project.path / "conftest.py").write_text(CONFTEST)
     (project.path / "test_it.py").write_text(SUITE.replace("BACKENDS", str(BACKENDS)))
+    project.plugins = ("timeout",)
     result = project.run("-L", "fds,threads,processes", "--leaks-fail")
     result.assert_outcomes(passed=6)
     result.stdout.no_fnmatch_line("*LEAKED*")
@@ -102,7 +103,7 @@ def test_adds_no_thread_process_descriptor_or_warning(project: Project) -> None:
     check_evidence(records.pop("test_evidence"))
     in_process = [record.backends for record in records.values()]
     assert sorted(len(backends) for backends in in_process) == [1, 2, len(BACKENDS)]
-    assert all(of.window.tasks == 50 for backends in in_process for of in backends)
+    assert all(of.window.tasks == 20 for backends in in_process for of in backends)
 
 
 def check_evidence(record: Result) -> None:

@@ -89,6 +89,7 @@ def test_a_test_that_is_interrupted_while_it_is_judged_is_kept(
     project: Project, apart: None, is_parallel: bool
 ) -> None:
     (project.path / "conftest.py").write_text(INTERRUPTING)
+    project.plugins = ("xdist",)
     result = project.run_test(INTERRUPTED, *(["-n1"] if is_parallel else []), timeout_s=200)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     (entry,) = project.run_record().tests
@@ -243,27 +244,6 @@ def test_it(schedprof_scheduler):
         ]
     )
     assert project.run_record().exit_status == pytest.ExitCode.INTERRUPTED
-
-
-@pytest.mark.slow
-def test_processes_of_pytest_forked_write_one_run(project: Project, apart: None) -> None:
-    pytest.importorskip("pytest_forked")
-    project.write("def test_plain():\n    pass\n", "test_plain.py")
-    if project.run("test_plain.py", "--forked").ret:
-        pytest.skip("pytest-forked does not work with this pytest")
-    result = project.run_test(
-        """
-@pytest.mark.schedprof(backend="cputime")
-@pytest.mark.parametrize("number", [1, 2])
-def test_it(schedprof_scheduler, number):
-    schedprof_scheduler.client.submit(inc, number).result()
-""",
-        "--forked",
-        "test_it.py",
-    )
-    result.assert_outcomes(passed=2)
-    assert [test.outcome for test in project.run_record().tests] == ["passed", "passed"]
-    result.stdout.fnmatch_lines(["artifacts of 2 profiled tests: *"])
 
 
 PATCHES = {

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from distributed import Client, LocalCluster
-from support import Project
+from support import Finished
 
 from pytest_schedprof.clusters.attached import as_cluster
 from pytest_schedprof.errors import ClusterError
@@ -17,24 +18,24 @@ TEST = """
 import distributed
 from distributed.deploy.subprocess import SubprocessCluster
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster():
     with {cluster}, n_workers=1, threads_per_worker=1) as cluster:
         yield cluster
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client(cluster):
     with distributed.Client(cluster) as client:
         yield client
 
-@pytest.fixture(params=["cluster", "client"])
+@pytest.fixture(params={params})
 def schedprof_cluster(request):
     return request.getfixturevalue(request.param)
 
 @pytest.mark.schedprof(
     "calls(distributed.scheduler:SchedulerState._transition) <= 6.1", backend={backends}
 )
-def test_it(schedprof_scheduler):
+def test_{name}(schedprof_scheduler):
     assert (schedprof_scheduler.pid == os.getpid()) == {is_here}
     wait(schedprof_scheduler.client.map(inc, range(100), pure=False))
     burn(schedprof_scheduler, 0.3)
@@ -46,30 +47,38 @@ PROCESSES = "distributed.LocalCluster(dashboard_address=':0', processes=True"
 THREADS = "distributed.LocalCluster(dashboard_address=':0', processes=False"
 
 
+KINDS = {
+    "elsewhere": (ELSEWHERE, ["pyspy", "cputime", "counts"], ["cluster", "client"]),
+    "processes": (PROCESSES, ["pyspy", "counts"], ["client"]),
+    "threads": (THREADS, ["counts"], ["cluster"]),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.usefixtures("apart")
-@pytest.mark.parametrize(
-    ("cluster", "backends"),
-    [
-        (ELSEWHERE, ["pyspy", "cputime", "counts"]),
-        (PROCESSES, ["pyspy", "counts"]),
-        (THREADS, ["counts"]),
-    ],
-    ids=["elsewhere", "processes", "threads"],
-)
-def test_cluster_of_dasks_and_its_client(
-    project: Project, cluster: str, backends: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.timeout(240)
+def test_clusters_of_dasks_and_their_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The first releases of SubprocessCluster start `dask` by its name.
     directories = (os.path.dirname(sys.executable), os.environ["PATH"])
     monkeypatch.setenv("PATH", os.pathsep.join(directories))
-    is_here = cluster != ELSEWHERE
-    result = project.run_test(TEST.format(cluster=cluster, backends=backends, is_here=is_here))
-    result.assert_outcomes(passed=2)
-    for record in project.results().values():
+    files = {
+        f"test_{name}.py": TEST.format(
+            cluster=cluster,
+            backends=backends,
+            params=params,
+            name=name,
+            is_here=name != "elsewhere",
+        )
+        for name, (cluster, backends, params) in KINDS.items()
+    }
+    session = Finished(tmp_path, files)
+    tests = {f"test_{name}[{of}]": name for name, (_, _, params) in KINDS.items() for of in params}
+    assert session.outcomes == dict.fromkeys(tests, "passed"), session.process.stdout
+    for test, record in session.results().items():
         assert record.cluster is not None
         assert record.cluster.kind == "attached"
-        assert {backend.backend for backend in record.backends} == {*backends}
+        assert {backend.backend for backend in record.backends} == {*KINDS[tests[test]][1]}
         for backend in record.backends:
             assert backend.window.tasks == 100
             if backend.shares is not None:

@@ -83,6 +83,7 @@ def test_marked_tests_pass_or_fail_and_their_artifacts_say_what_was_seen(project
 
     result = project.run("--junitxml=junit.xml", "-rA", timeout_s=200)
     result.assert_outcomes(passed=6, failed=3, skipped=1)
+    result.stdout.no_fnmatch_line("*samples per second here while*")  # which is no usual rate
     broken = [line for line in result.outlines if line.startswith("schedprof: limit broken")]
     assert len(broken) == 2
     assert "holds" in broken[0]
@@ -96,9 +97,8 @@ def test_marked_tests_pass_or_fail_and_their_artifacts_say_what_was_seen(project
         ]
     )
     junit = (project.path / "junit.xml").read_text()
-    assert 'failures="3"' in junit
-    assert 'errors="0"' in junit
-    assert 'name="schedprof_verdict" value="fail"' in junit
+    for part in ('failures="3"', 'errors="0"', 'name="schedprof_verdict" value="fail"'):
+        assert part in junit
 
     results = project.results()
     assert not {"test_plain", "test_skipped"} & results.keys()

@@ -170,8 +170,8 @@ def test_closer_markers_win_over_farther_ones(pytester: pytest.Pytester) -> None
 
 
 def test_help_and_markers_explain_every_option(pytester: pytest.Pytester) -> None:
-    helped = pytester.runpytest_subprocess("--help").stdout.str()
-    markers = pytester.runpytest_subprocess("--markers").stdout.str()
+    helped = pytester.runpytest_inprocess("--help").stdout.str()
+    markers = pytester.runpytest_inprocess("--markers").stdout.str()
     for option in OPTIONS:
         assert option.flag_name in helped
         assert option.ini_name in helped

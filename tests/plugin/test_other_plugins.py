@@ -27,7 +27,7 @@ def marked(backend):
 @pytest.mark.parametrize("backend", [marked(name) for name in NAMES])
 @gen_cluster(client=True)
 async def test_it(c, s, a, b, backend):
-    await wait(c.map(inc, range(20)))
+    await wait(c.map(inc, range(5)))
 """
 
 
@@ -89,6 +89,7 @@ def test_fixture(schedprof_scheduler):
     result = project.run_test(GEN_CLUSTER + fixture, *forked)
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["limits: 2 passed", "artifacts of 2 profiled tests: *"])
+    assert [test.outcome for test in project.run_record().tests] == ["passed", "passed"]
 
 
 TIMED_OUT = """
@@ -114,6 +115,7 @@ async def test_too_long(c, s, a, b):
 
 @pytest.mark.slow
 def test_timeouts(project: Project) -> None:
+    project.plugins = ("timeout",)
     result = project.run_test(TIMED_OUT)
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["*Timeout (>5.0s) from pytest-timeout*"])

@@ -4,56 +4,139 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Iterator
 
 import injection
 import pytest
-from support import Project, shares_in
+from support import Finished, Project, shares_in
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.model.limit import Verdict
 
-pytestmark = pytest.mark.usefixtures("apart")  # a process without other activity of dask
-
-GEN_CLUSTER = """
+SESSION = {
+    "test_gen_cluster.py": """
+import dask
 from distributed.utils_test import gen_cluster
 
-@pytest.mark.schedprof(LIMITS backend="NAME", rate=200)
-@gen_cluster(client=True, timeout=100)
-async def test_it(c, s, a, b):
-    for _ in range(3):
-        await wait(c.map(inc, range(300), pure=False))
-"""
+TRANSITIONS = "calls(distributed.scheduler:SchedulerState._transition)"
 
-THEN = """
+@pytest.mark.parametrize((), [
+    pytest.param(marks=pytest.mark.schedprof(
+        "share(@transitions) <= 99%", backend=name, rate=200), id=name)
+    for name in ("pyspy", "cputime")
+])
+@gen_cluster(client=True, timeout=100)
+async def test_samples(c, s, a, b):
+    for _ in range(3):
+        await wait(c.map(inc, range(150), pure=False))
+
+def counted(name, most, count):
+    mark = pytest.mark.schedprof(f"{TRANSITIONS} <= {most}", backend="counts")
+    return pytest.param(count, marks=mark, id=name)
+
+@pytest.mark.parametrize("count", [
+    counted("one", 6.1, 100), counted("another", 6.1, 100), counted("broken", 4, 10)
+])
+@gen_cluster(client=True, timeout=100)
+async def test_counts(c, s, a, b, count):
+    for _ in range(2):
+        await wait(c.map(inc, range(count), pure=False))
+
+@pytest.mark.schedprof("bytes_in <= 100kB", "messages_in <= 20", backend="counts")
+@gen_cluster(client=True, timeout=60)
+async def test_data_that_the_scheduler_never_saw(c, s, a, b):
+    await c.scatter([bytes(5_000_000)], direct=True)
+    await wait(c.map(inc, range(10)))
+
+@pytest.mark.schedprof("share(@graph-intake) <= 40%", "share(@comm) <= 1%", backend="cputime")
+@gen_cluster(client=True, timeout=60)
+async def test_a_graph_that_the_test_builds(c, s, a, b):
+    began = time.process_time()
+    while time.process_time() - began < 1:
+        dask.delayed(sum)([dask.delayed(inc)(i) for i in range(100)])
+    await wait(c.map(inc, range(200)))
+
 def test_then():
     from distributed import Scheduler
     assert Scheduler.close.__module__ == "distributed.scheduler"
     names = (Scheduler.close.__code__.co_filename, Scheduler._clear_task_state.__code__.co_filename)
     assert all("distributed" in name for name in names)
-"""
+""",
+    "test_local_schedulers.py": """
+import dask
+from dask import delayed
+
+@pytest.mark.schedprof("share(dask.local:get_async) <= 100%", "growth(cpu) <= 3",
+                       backend="cputime", rate=500)
+@pytest.mark.parametrize("scheduler", ["threads", "processes", "sync"])
+def test_local(scheduler):
+    with dask.config.set(num_workers=2):
+        dask.compute([delayed(inc)(i) for i in range(1000)], scheduler=scheduler)
+""",
+    "test_threads.py": """
+from distributed import Client
+from distributed.utils_test import gen_cluster
+
+@pytest.mark.schedprof(rate=200)
+def test_thread():
+    with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+        wait(client.map(inc, range(150), pure=False))
+        wait(client.map(inc, range(150), pure=False))
+
+@pytest.mark.schedprof(backend="cputime")
+def test_elsewhere():
+    with Client(os.environ["ELSEWHERE"]) as client:
+        client.scheduler_info()
+
+@pytest.fixture(scope="module")
+def idle():
+    with Client(processes=False, n_workers=1, dashboard_address=":0", set_as_default=False) as made:
+        futures = made.map(inc, range(10), pure=False)
+        made.gather(futures)
+        yield futures  # which are not forgotten in the middle of a test
+
+def test_before(idle):
+    pass
+
+@pytest.mark.schedprof(backend="cputime", rate=200)
+@gen_cluster(client=True, timeout=100)
+async def test_beside_an_idle_one(c, s, a, b):
+    await wait(c.map(inc, range(100), pure=False))
+""",
+}
 
 
-def gen_cluster_test(name: str, *limits: str) -> str:
-    written = "".join(f"{limit!r}, " for limit in limits)
-    return GEN_CLUSTER.replace("NAME", name).replace("LIMITS ", written)
+@pytest.fixture(scope="module")
+def session(
+    tmp_path_factory: pytest.TempPathFactory, cluster: LocalProcesses
+) -> Iterator[Finished]:
+    """A session under dask's own leak checks, and with warnings as errors."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ELSEWHERE", cluster.address)
+        yield Finished(tmp_path_factory.mktemp("session"), SESSION)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["pyspy", "cputime"])
-def test_samples_of_gen_cluster_are_told_apart_and_nothing_stays_in_dask(
-    project: Project, name: str
+@pytest.mark.timeout(300)
+def test_nothing_stays_in_dask_and_an_idle_scheduler_in_a_thread_is_no_matter(
+    session: Finished,
 ) -> None:
-    """Run under dask's own leak checks, and with warnings as errors."""
-    limit = "share(@transitions) <= 99%"
-    project.run_test(gen_cluster_test(name, limit) + THEN).assert_outcomes(passed=2)
-    record = project.result()
+    """A session-wide client may have a scheduler that worked earlier, but not during a test."""
+    others = {name for name, outcome in session.outcomes.items() if outcome != "passed"}
+    assert others == {"test_counts[broken]", "test_elsewhere"}
+    assert len(session.outcomes) == 15
+
+
+@pytest.mark.parametrize("name", ["pyspy", "cputime"])
+def test_samples_of_gen_cluster_are_told_apart(session: Finished, name: str) -> None:
+    record = session.results()[f"test_samples[{name}]"]
     assert record.cluster is not None
     assert record.cluster.kind == "in-process"
     (backend,) = record.backends
-    assert backend.window.tasks == 900
-    assert backend.window.segments[0].transitions > 4 * 900
+    assert backend.window.tasks == 450
+    assert backend.window.segments[0].transitions > 4 * 450
     shares = shares_in(record)
     functions = {of.function: of.share.value for of in shares.functions}
     assert functions["distributed.scheduler:SchedulerState._transition"] > 0.02
@@ -61,22 +144,54 @@ def test_samples_of_gen_cluster_are_told_apart_and_nothing_stays_in_dask(
     assert shares.idle_samples > shares.busy_samples / 5
 
 
-@pytest.mark.slow
-def test_counts_of_gen_cluster_are_exact_and_a_broken_limit_fails_it(project: Project) -> None:
-    metric = "calls(distributed.scheduler:SchedulerState._transition)"
-    body = gen_cluster_test("counts", f"{metric} <= 6.1").replace("range(300)", "range(200)")
-    broken = gen_cluster_test("counts", f"{metric} <= 5").replace("range(300)", "range(20)")
-    again, failing = body.replace("test_it", "test_again"), broken.replace("test_it", "test_broken")
-    result = project.run_test(body + again + failing)
-    result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines(["*limit broken: calls(distributed.scheduler:*"])
-    results = project.results()
+def test_counts_of_gen_cluster_are_exact_and_a_broken_limit_fails_it(session: Finished) -> None:
+    session.stdout.fnmatch_lines(["*limit broken: calls(distributed.scheduler:*"])
     first, second = (
-        results[name].backends[0].limits[0].findings[0].estimate.value
-        for name in ("test_it", "test_again")
+        session.results()[f"test_counts[{name}]"].backends[0].limits[0].findings[0].estimate.value
+        for name in ("one", "another")
     )
     assert 5 < first < 6.1
     assert second == pytest.approx(first, rel=0.001)
+
+
+def test_figures_are_the_schedulers_and_not_the_tests_or_the_workers(session: Finished) -> None:
+    session.stdout.fnmatch_lines(["note: in * tests the scheduler validated its state *"])
+    results = session.results()
+    counted = results["test_data_that_the_scheduler_never_saw"]
+    sampled = results["test_a_graph_that_the_test_builds"]
+    assert counted.backends[0].costs
+    whole = counted.backends[0].costs.whole
+    assert whole["messages_in"] != whole["messages_out"]
+    verdicts = {limit.limit: limit for limit in sampled.limits}
+    assert verdicts["share(@graph-intake) <= 40%"].verdict is not Verdict.FAIL
+    comm = verdicts["share(@comm) <= 1%"]
+    assert comm.verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("name", ["threads", "processes", "sync"])
+def test_dasks_local_schedulers(session: Finished, name: str) -> None:
+    result = session.results()[f"test_local[{name}]"]
+    # Collecting the results takes a few more tasks.
+    assert 1000 <= result.backends[0].window.tasks <= 1005
+    shares = shares_in(result)
+    functions = {of.function: of.share.value for of in shares.functions}
+    # The test's own code is not in the denominator.
+    assert functions["dask.local:get_async"] > 0.9, result.test_id
+    assert any(of.owner == "local-scheduler" for of in shares.owners)
+
+
+def test_scheduler_of_a_local_cluster_in_a_thread(session: Finished) -> None:
+    result = session.results()["test_thread"]
+    assert result.backends[0].window.tasks == 300
+    functions = {of.function for of in shares_in(result).functions}
+    assert "distributed.scheduler:Scheduler.handle_task_finished" in functions
+
+
+def test_a_client_of_a_scheduler_elsewhere_gets_other_advice(session: Finished) -> None:
+    session.stdout.fnmatch_lines(
+        ["*client's scheduler is in another process*fixture schedprof_cluster, and give it the *"]
+    )
+    session.stdout.no_fnmatch_line("*no scheduler ran*")
 
 
 def test_nothing_is_waited_for_where_no_scheduler_lives(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +232,11 @@ class TestMethods:
     def test_marked_itself(self):
         pass
 
+@pytest.mark.schedprof(backend="counts", strict=True)
+class TestStrict:
+    def test_strictly(self):
+        pass
+
 @pytest.mark.schedprof(backend="counts")
 class Case(unittest.TestCase):
     def test_without(self):
@@ -133,157 +253,30 @@ def test_that_fails():
 
 
 @pytest.mark.slow
-def test_only_a_marker_of_its_own_demands_a_scheduler(project: Project) -> None:
+def test_only_a_marker_of_its_own_demands_a_scheduler(project: Project, apart: None) -> None:
     """A marker on a module or a class, or from a conftest, meets tests without a scheduler too."""
     conftest = "def pytest_itemcollected(item): item.add_marker('schedprof')"
     (project.path / "conftest.py").write_text(conftest)
     result = project.run_test(MARKED_FROM_ELSEWHERE, "-v")
-    result.assert_outcomes(passed=5, failed=3, xfailed=1)
+    result.assert_outcomes(passed=5, failed=4, xfailed=1)
+    missing = "*no scheduler ran in its own process*"
     result.stdout.fnmatch_lines(
         [
             "_* test_marked _*",
             "*no scheduler ran in its own process; give it the fixture *",
             "_* TestMethods.test_marked_itself _*",
-            "*no scheduler ran in its own process*",
+            missing,
+            "_* TestStrict.test_strictly _*",
+            missing,
             "_* test_parameters?2? _*",
-            "*no scheduler ran in its own process*",
+            missing,
             "*= schedprof =*",
             "not profiled: 5 tests ran no scheduler in the test's process, and no marker of th*",
             "  test_it.py::TestMethods::test_without",
         ]
     )
     assert "test_with_a_scheduler" in project.results()
-    assert len(project.results()) == 4  # with the three that failed
-    strict = project.run("--schedprof-strict", "-k", "TestMethods and test_without")
-    strict.assert_outcomes(failed=1, deselected=8)
-    strict.stdout.fnmatch_lines(["*no scheduler ran in its own process; give it the fixture *"])
-
-
-@pytest.mark.slow
-def test_a_client_of_a_scheduler_elsewhere_gets_other_advice(
-    project: Project, cluster: LocalProcesses
-) -> None:
-    result = project.run_test(
-        f"""
-from distributed import Client
-
-@pytest.mark.schedprof(backend="cputime")
-def test_it():
-    with Client({cluster.address!r}) as client:
-        client.scheduler_info()
-"""
-    )
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        ["*client's scheduler is in another process*fixture schedprof_cluster, and give it the *"]
-    )
-    result.stdout.no_fnmatch_line("*no scheduler ran*")
-
-
-@pytest.mark.slow
-def test_scheduler_of_a_local_cluster_in_a_thread(project: Project) -> None:
-    project.run_test(
-        """
-from distributed import Client
-
-@pytest.mark.schedprof(rate=200)
-def test_it():
-    with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
-        wait(client.map(inc, range(500), pure=False))
-        wait(client.map(inc, range(500), pure=False))
-"""
-    ).assert_outcomes(passed=1)
-    (backend,) = project.result().backends
-    assert backend.window.tasks == 1000
-    functions = {of.function for of in shares_in(project.result()).functions}
-    assert "distributed.scheduler:Scheduler.handle_task_finished" in functions
-
-
-@pytest.mark.slow
-def test_dasks_local_schedulers(project: Project) -> None:
-    project.run_test(
-        """
-import dask
-from dask import delayed
-
-@pytest.mark.schedprof("share(dask.local:get_async) <= 100%", "growth(cpu) <= 3",
-                       backend="cputime", rate=500)
-@pytest.mark.parametrize("scheduler", ["threads", "processes", "sync"])
-def test_it(scheduler):
-    with dask.config.set(num_workers=2):
-        dask.compute([delayed(inc)(i) for i in range(5000)], scheduler=scheduler)
-"""
-    ).assert_outcomes(passed=3)
-    for result in project.results().values():
-        (backend,) = result.backends
-        # Collecting the results takes a few more tasks.
-        assert 5000 <= backend.window.tasks <= 5005
-        shares = shares_in(result)
-        functions = {of.function: of.share.value for of in shares.functions}
-        # The test's own code is not in the denominator.
-        assert functions["dask.local:get_async"] > 0.9, result.test_id
-        assert any(of.owner == "local-scheduler" for of in shares.owners)
-
-
-@pytest.mark.slow
-def test_an_idle_scheduler_in_another_thread_is_no_matter(project: Project) -> None:
-    """A session-wide client may have a scheduler that worked earlier, but not during this test."""
-    project.run_test(
-        """
-from distributed import Client
-
-@pytest.fixture(scope="module")
-def elsewhere():
-    with Client(processes=False, n_workers=1, dashboard_address=":0", set_as_default=False) as made:
-        made.gather(made.map(inc, range(10), pure=False))
-        yield made
-
-def test_before(elsewhere):
-    pass
-"""
-        + gen_cluster_test("cputime")
-        + """
-def test_after(elsewhere):
-    pass
-"""
-    ).assert_outcomes(passed=3)
-
-
-SHARED = """
-import dask
-from distributed.utils_test import gen_cluster
-
-@pytest.mark.schedprof("bytes_in <= 100kB", "messages_in <= 20", backend="counts")
-@gen_cluster(client=True, timeout=60)
-async def test_data_that_the_scheduler_never_saw(c, s, a, b):
-    await c.scatter([bytes(5_000_000)], direct=True)
-    await wait(c.map(inc, range(10)))
-
-@pytest.mark.schedprof("share(@graph-intake) <= 40%", "share(@comm) <= 1%", backend="cputime")
-@gen_cluster(client=True, timeout=60)
-async def test_a_graph_that_the_test_builds(c, s, a, b):
-    began = time.process_time()
-    while time.process_time() - began < 2:
-        dask.delayed(sum)([dask.delayed(inc)(i) for i in range(100)])
-    await wait(c.map(inc, range(200)))
-"""
-
-
-@pytest.mark.slow
-def test_figures_are_the_schedulers_and_not_the_tests_or_the_workers(project: Project) -> None:
-    result = project.run_test(SHARED)
-    result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["note: in 2 tests the scheduler validated its state *"])
-    results = project.results()
-    counted = results["test_data_that_the_scheduler_never_saw"]
-    sampled = results["test_a_graph_that_the_test_builds"]
-    assert counted.backends[0].costs
-    whole = counted.backends[0].costs.whole
-    assert whole["messages_in"] != whole["messages_out"]
-    verdicts = {limit.limit: limit for limit in sampled.limits}
-    assert verdicts["share(@graph-intake) <= 40%"].verdict is not Verdict.FAIL
-    comm = verdicts["share(@comm) <= 1%"]
-    assert comm.verdict is Verdict.INCONCLUSIVE
+    assert len(project.results()) == 5  # with the four that failed
 
 
 DEFINED = """
@@ -303,7 +296,7 @@ def define(size):
     delayed(list)(dask.array.zeros(size, chunks=1) + 1)
 
 grows = pytest.mark.schedprof(
-    "growth(client_bytecodes) <= 1.1", backend="counts", scale=[100, 200, 400]
+    "growth(client_bytecodes) <= 1.1", backend="counts", scale=[60, 120, 240]
 )
 
 @grows
@@ -321,7 +314,7 @@ def test_dear():
 
 
 @pytest.mark.slow
-def test_definition_of_a_graph_needs_no_scheduler(project: Project) -> None:
+def test_definition_of_a_graph_needs_no_scheduler(project: Project, apart: None) -> None:
     shutil.copy(injection.__file__, project.path)
     result = project.run_test(DEFINED)
     result.assert_outcomes(passed=1, failed=2)
@@ -339,6 +332,7 @@ def test_definition_of_a_graph_needs_no_scheduler(project: Project) -> None:
     assert 0.8 < grown["test_definition"] < 1.1
     assert 1.2 < grown["test_quadratic"] < 2
     # Other backends measure schedulers: the session that chooses one leaves these tests out.
+    project.is_apart = False
     other = project.run("--schedprof=cputime")
     other.assert_outcomes(passed=3)
     other.stdout.fnmatch_lines(["not profiled: 3 tests ran no scheduler in the test's process*"])
@@ -371,7 +365,7 @@ def test_idle():
 
 
 @pytest.mark.slow
-def test_what_needs_a_scheduler_is_refused_by_name(project: Project) -> None:
+def test_what_needs_a_scheduler_is_refused_by_name(project: Project, apart: None) -> None:
     result = project.run_test(NEED_A_SCHEDULER)
     result.assert_outcomes(failed=3, passed=2)
     result.stdout.fnmatch_lines(

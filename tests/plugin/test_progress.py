@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from support import Project
+from support import ALONE, AUTOLOAD, Project
 
 from pytest_schedprof.report.results import Progress, progress_text
 
@@ -27,6 +27,13 @@ def test_after():
     pass
 """
 
+LONG = """
+@pytest.mark.schedprof(backend="counts", cluster="simulated", workers=2)
+def test_long(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+    time.sleep(2.5)  # longer than the line waits
+"""
+
 BESIDE = re.compile("\n\x1b\\[A\x1b\\[[0-9]+G(?=\x1b7)|\x1b7\x1b\\[B\r(.*?)\x1b\\[K\x1b8")
 """Matches text written on the line below the current one."""
 
@@ -34,9 +41,9 @@ BESIDE = re.compile("\n\x1b\\[A\x1b\\[[0-9]+G(?=\x1b7)|\x1b7\x1b\\[B\r(.*?)\x1b\
 def on_terminal(project: Project, *arguments: str) -> str:
     """Return what a session writes to a terminal."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "PY_COLORS": "1"}
+    environment = {**os.environ, AUTOLOAD: "1", "TERM": "xterm", "PY_COLORS": "1"}
     with subprocess.Popen(
-        [sys.executable, "-m", "pytest", *arguments],
+        [sys.executable, "-m", "pytest", *ALONE, *arguments],
         cwd=project.path,
         env=environment,
         stdin=theirs,
@@ -63,15 +70,19 @@ def beside(text: str) -> list[str]:
 
 @pytest.mark.slow
 def test_it_is_below_the_dots_between_runs_and_leaves_nothing(project: Project) -> None:
-    project.write(BODY.replace("    assert False\n", ""))
+    """Of several runs it says how long they still take, and of a long one how long it lasts."""
+    project.write(BODY.replace("    assert False\n", "") + LONG)
     text = on_terminal(project)
     # Without those that a slow machine adds.
     lines = [line for line in beside(text) if "so far" not in line]
     assert lines[0] == "schedprof: run 1 of 2, 0 tasks done"
     assert re.fullmatch("schedprof: run 2 of 2, about [0-9]+ s left, 20 tasks done", lines[1])
-    assert lines[2:] == [""]
+    assert lines[2] == lines[-1] == ""
+    lasting = lines[3:-1]
+    assert lasting
+    assert all(re.fullmatch(r"schedprof: recording for [2-9] s", line) for line in lasting)
     rest = re.sub("\x1b\\[[0-9;]*m", "", BESIDE.sub("", text))
-    assert "test_it.py ..." in rest
+    assert "test_it.py ...." in rest
     assert "schedprof: run" not in rest
 
 
@@ -128,22 +139,3 @@ def test_what_it_says(progress: Progress, text: str) -> None:
 
 def test_of_a_run_that_just_begins_there_is_nothing_to_say() -> None:
     assert progress_text(Progress(0, 1, 0, 0.0, 60.0)) == ""
-
-
-LONG = """
-@pytest.mark.schedprof(backend="counts", cluster="simulated", workers=2)
-def test_it(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
-    time.sleep(2.5)  # longer than the line waits
-"""
-
-
-@pytest.mark.slow
-def test_a_long_recording_says_how_long_it_lasts(project: Project) -> None:
-    project.write(LONG)
-    text = on_terminal(project)
-    lines = beside(text)
-    assert lines[-1] == ""
-    assert len(lines) > 1
-    assert all(re.fullmatch(r"schedprof: recording for [2-9] s", line) for line in lines[:-1])
-    assert "test_it.py ." in re.sub("\x1b\\[[0-9;]*m", "", BESIDE.sub("", text))

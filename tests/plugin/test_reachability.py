@@ -146,6 +146,7 @@ def test_tls_and_what_is_wrong_with_it(places: Places, caplog: pytest.LogCapture
 def test_profile_of_a_cluster_that_speaks_tls(
     places: Places, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    project.plugins = ("asyncio",)
     for name, value in places.certificates.configuration().items():
         variable = name.replace(".", "__").replace("-", "_").upper()
         monkeypatch.setenv(f"DASK_{variable}", value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -208,7 +207,7 @@ ENDINGS = f"""
 @pytest.mark.schedprof("share({BURNED}) <= 1%")
 @pytest.mark.parametrize("how", ["assert", "raise", "skip"])
 def test_ending(schedprof_scheduler, how):
-    burn(schedprof_scheduler, 1.0)
+    burn(schedprof_scheduler, 0.4)
     assert how != "assert", "my own"
     if how == "skip":
         pytest.skip("now")
@@ -217,13 +216,13 @@ def test_ending(schedprof_scheduler, how):
 @pytest.mark.xfail(reason="known")
 @pytest.mark.schedprof("share({BURNED}) <= 1%")
 def test_known(schedprof_scheduler):
-    burn(schedprof_scheduler, 1.0)
+    burn(schedprof_scheduler, 0.4)
 
 @pytest.mark.timeout(60, method="signal", func_only=True)
 @pytest.mark.schedprof
 def test_late(schedprof_scheduler):
     import signal
-    burn(schedprof_scheduler, 0.4)
+    burn(schedprof_scheduler, 0.2)
     signal.setitimer(signal.ITIMER_REAL, 0.1)  # the time that was given is over
     time.sleep(60)
 """
@@ -232,7 +231,7 @@ def test_late(schedprof_scheduler):
 @pytest.mark.slow
 def test_artifacts_are_kept_however_the_test_ends(project: Project) -> None:
     """Its own failure is shown beside the broken limit, which can be expected to fail."""
-    result = project.run_test(ENDINGS)
+    result = project.run_test(ENDINGS, "--schedprof=cputime", "--schedprof-rate=200")
     result.assert_outcomes(failed=3, skipped=1, xfailed=1)
     result.stdout.fnmatch_lines(
         [
@@ -256,20 +255,6 @@ def test_artifacts_are_kept_however_the_test_ends(project: Project) -> None:
     for name, record in results.items():
         assert record.backends[0].artifacts
         assert bool(record.limits) is (name != "test_late")
-
-
-def test_directory_that_cannot_be_written(project: Project) -> None:
-    (project.path / "file").write_text("not a directory")
-    result = project.run_test(
-        """
-@pytest.mark.schedprof
-def test_it(schedprof_scheduler):
-    pass
-""",
-        "--schedprof-dir=file/below",
-    )
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["schedprof: cannot write '*file/below/*; make room or choose *"])
 
 
 def test_run_directory_that_vanishes(project: Project) -> None:
@@ -310,7 +295,7 @@ def test_it(schedprof_scheduler):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gap_s", [0.005, 0.02, 0.08])
+@pytest.mark.parametrize("gap_s", [0.005, 0.05])
 def test_impatient_interrupts_leave_no_process_and_no_file(
     project: Project, temporary: Path, gap_s: float
 ) -> None:
@@ -436,26 +421,3 @@ def test_next(schedprof_scheduler):
     result.stdout.fnmatch_lines(["schedprof: the scheduler at * hung up *"])
     result.stdout.fnmatch_lines(["schedprof: no scheduler answers at *: nobody listens *"])
     assert "Traceback" not in (project.path / "log.txt").read_text() + result.stderr.str()
-
-
-HOSTILE_IDS = ["a/b", "a|b", "..", "Case", "case", "é" * 300, "a b\\tc", "<script>", "nul"]
-
-
-@pytest.mark.slow
-def test_hostile_test_ids_each_get_a_directory(project: Project) -> None:
-    result = project.run_test(
-        f"""
-@pytest.mark.schedprof
-@pytest.mark.parametrize("value", {HOSTILE_IDS!r}, ids=lambda value: value)
-def test_it(schedprof_scheduler, value):
-    pass
-"""
-    )
-    result.assert_outcomes(passed=len(HOSTILE_IDS))
-    tests = project.run_record().tests
-    names = [os.path.basename(entry.directory) for entry in tests]
-    assert len({name.lower() for name in names}) == len(HOSTILE_IDS)
-    for entry in tests:
-        directory = project.run_directory / entry.directory
-        assert directory.resolve().parent == (project.run_directory / "tests").resolve()
-        assert (directory / "result.json").exists()
