@@ -11,7 +11,7 @@ from pytest_schedprof.cli.commands import DEFAULT, Commands, add_command, add_ru
 from pytest_schedprof.errors import ArtifactError, SettingsError
 from pytest_schedprof.formats.exports import EXPORTS, backends_for, export_of
 from pytest_schedprof.model.backend import artifacts_of, rank_of
-from pytest_schedprof.model.words import listed
+from pytest_schedprof.model.options import listed
 from pytest_schedprof.report.commands import as_benchmarks
 from pytest_schedprof.store.runs import find_run
 

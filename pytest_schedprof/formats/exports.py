@@ -13,7 +13,7 @@ import msgspec
 
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats import UNREADABLE
-from pytest_schedprof.formats.pictures import write_timeline
+from pytest_schedprof.formats.pictures import write_collapsed, write_timeline
 from pytest_schedprof.formats.pstats import write_pstats
 from pytest_schedprof.formats.speedscope import (
     Frame,
@@ -22,7 +22,6 @@ from pytest_schedprof.formats.speedscope import (
     read_speedscope,
     write_speedscope,
 )
-from pytest_schedprof.formats.unfolding import write_collapsed
 from pytest_schedprof.model.backend import (
     CALLS,
     SPEEDSCOPE,

@@ -48,7 +48,7 @@ def schedprof_scale(request: pytest.FixtureRequest) -> int:
 @pytest.fixture
 def schedprof_seed(request: pytest.FixtureRequest) -> int:
     """The seed of the cluster: each of those that `seeds` asks for in turn, or else 0."""
-    return int(plugin.seeds.seed_of(item_settings(request.node)))
+    return int(plugin.running.seed_of(item_settings(request.node)))
 
 
 @pytest.fixture

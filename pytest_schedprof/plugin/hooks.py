@@ -123,7 +123,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if session.seeds == 1 and not any("seeds" in marker.kwargs for marker in markers):
         return  # as in most sessions: then nothing more is imported
     try:
-        plugin.seeds.parametrize(metafunc, settings_of(metafunc.definition))
+        plugin.running.parametrize(metafunc, settings_of(metafunc.definition))
     except plugin.errors.SchedprofError:
         return  # the test's setup raises it again
 
@@ -169,7 +169,7 @@ def _plan(item: pytest.Item) -> None:
     if settings.scale or settings.against:
         settings = plugin.running.with_scale(item, settings)
     if settings.seeds > 1:
-        settings = plugin.seeds.with_seed(item, settings)
+        settings = plugin.running.with_seed(item, settings)
     item.stash[SETTINGS] = settings
     if is_profiled:
         item.stash[PLAN] = _plan_of(item.config, settings)

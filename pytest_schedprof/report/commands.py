@@ -16,9 +16,9 @@ from pytest_schedprof.model.backend import (
     Privileges,
 )
 from pytest_schedprof.model.metric import BYTES, METRICS, TIME
+from pytest_schedprof.model.options import listed
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import History, Series
-from pytest_schedprof.model.words import listed
 from pytest_schedprof.report.markup import BARS, Line, code, lines, plain, row, sparkline
 from pytest_schedprof.report.trends import (
     ends_of,

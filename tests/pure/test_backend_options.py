@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.model.options import Names, Seconds, read_options
-from pytest_schedprof.model.words import FALSE, TRUE
+from pytest_schedprof.model.options import FALSE, TRUE, Names, Seconds, read_options
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from pytest_schedprof.agent import instructions as agent
 from pytest_schedprof.backends import instructions as charges
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats import callgrind
-from pytest_schedprof.formats.callgrind import Call, CallGraph, read_callgrind, with_names
-from pytest_schedprof.formats.unfolding import unfolded
+from pytest_schedprof.formats.callgrind import Call, CallGraph, read_callgrind, unfolded, with_names
 
 RECORDED = b"""# callgrind format
 version: 1

@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.judge.contrast import Contrast, largest_chance
+from pytest_schedprof.judge.estimate import Contrast, largest_chance
 
 CHANCES = st.lists(st.floats(0, 1), max_size=30)
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.judge.parting import part
-from pytest_schedprof.model.decisions import (
+from pytest_schedprof.formats.counted import (
     Decided,
     DecisionColumns,
     HeldColumns,
     TaskColumns,
     TransferColumns,
 )
+from pytest_schedprof.judge.parting import part
 from pytest_schedprof.report.decisions import MOST_WORKERS, WIDTH, Picture, kind_of
 
 Task = tuple[int, int, int]

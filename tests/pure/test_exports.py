@@ -17,6 +17,7 @@ from pytest_schedprof.backends.pyspy import PySpyBackend
 from pytest_schedprof.backends.viztracer import VizTracerBackend
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats.exports import export_of, join_samples, join_traces, write_pprof
+from pytest_schedprof.formats.pictures import write_collapsed, write_raw
 from pytest_schedprof.formats.speedscope import (
     Frame,
     Samples,
@@ -24,7 +25,6 @@ from pytest_schedprof.formats.speedscope import (
     read_speedscope,
     write_speedscope,
 )
-from pytest_schedprof.formats.unfolding import write_collapsed, write_raw
 
 FILE = SpeedscopeFile(
     frames=[

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from pytest_schedprof.judge.contrast import Figure
 from pytest_schedprof.judge.costs import KEPT, Costs, folded, is_line, line_of, unit_of
+from pytest_schedprof.judge.estimate import Figure
 from pytest_schedprof.judge.exact import aligned
 from pytest_schedprof.model.profile import CostProfile, is_work
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_schedprof.judge.compare import InterimChecks
-from pytest_schedprof.judge.contrast import ALPHA
+from pytest_schedprof.judge.estimate import ALPHA
 
 
 def test_sides_take_turns_in_coming_first() -> None:

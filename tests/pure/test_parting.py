@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats.counted import read_decisions
+from pytest_schedprof.formats.counted import (
+    NOBODY,
+    Decided,
+    DecisionColumns,
+    TaskColumns,
+    read_decisions,
+)
 from pytest_schedprof.judge.parting import (
     choice_at,
     part,
@@ -20,7 +26,6 @@ from pytest_schedprof.judge.parting import (
     with_partings,
 )
 from pytest_schedprof.model.comparison import Comparison, Difference, Report
-from pytest_schedprof.model.decisions import NOBODY, Decided, DecisionColumns, TaskColumns
 from pytest_schedprof.report.words import details_of, headline_of
 
 KEYS, WORKERS = ["a", "b", "c", "d"], ["worker-0", "worker-1", "worker-2"]

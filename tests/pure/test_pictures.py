@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from pytest_schedprof.backends.sampling import WRITERS, check_formats, pictures
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.formats.pictures import WIDTH, write_flamegraph, write_timeline
+from pytest_schedprof.formats.pictures import WIDTH, stays, write_flamegraph, write_timeline
 from pytest_schedprof.formats.speedscope import Frame, Samples, SpeedscopeFile
-from pytest_schedprof.formats.unfolding import stays
 
 SVG = "{http://www.w3.org/2000/svg}"
 

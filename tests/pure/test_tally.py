@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.judge.shares import shares_of
-from pytest_schedprof.judge.tally import (
+from pytest_schedprof.judge.shares import (
     MAX_BLOCKS,
     MIN_BLOCK_SAMPLES,
     Tally,
     blocks_for,
+    shares_of,
     tally_blocks,
     total,
 )

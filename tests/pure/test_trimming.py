@@ -12,8 +12,8 @@ from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.measuring.profiling import is_remarkable, trimmed
 from pytest_schedprof.model.limit import LimitResult, Verdict
+from pytest_schedprof.model.options import read_size
 from pytest_schedprof.model.result import Result, TargetFiles
-from pytest_schedprof.model.words import read_size
 
 FUNCTION = f"{SCHEDULER}._transition"
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_schedprof.clusters.child import changed
+from pytest_schedprof.clusters.child import changed, session_paths
 from pytest_schedprof.clusters.environments import Packages, cause_of, read_spec
-from pytest_schedprof.clusters.paths import session_paths
 from pytest_schedprof.errors import SettingsError
 
 COMMIT = "distributed@git+https://example.org/distributed@" + "0123456789" * 4
