@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.cli.commands import DEFAULT, Commands, add_command, add_run, write_output
+from pytest_schedprof.cli.main import DEFAULT, Commands, add_command, add_run, write_output
 from pytest_schedprof.errors import ArtifactError, SettingsError
 from pytest_schedprof.formats.exports import EXPORTS, backends_for, export_of
 from pytest_schedprof.model.backend import artifacts_of, rank_of
@@ -16,17 +16,17 @@ from pytest_schedprof.report.commands import as_benchmarks
 from pytest_schedprof.store.runs import find_run
 
 EXAMPLE = """\
-examples: schedprof export test_shuffle --format pprof -o shuffle.pb.gz
+examples: schedprof export test_shuffle --format collapsed -o shuffle.txt
           schedprof export --format github-action-benchmark .schedprof/latest -o figures.json
 
-speedscope, collapsed and pprof are made from samples, pstats from cProfile's files, chrometrace
-from a trace or from samples; github-action-benchmark from the figures of a whole run
+speedscope and collapsed are made from samples, pstats from cProfile's files, chrometrace from a
+trace or from samples; github-action-benchmark from the figures of a whole run
 
 exit status: 0 on success, 1 if the recordings do not allow the format, 2 for a mistake"""
 
 OF_RUN = "github-action-benchmark"
-FORMATS = ("speedscope", "collapsed", "pprof", "chrometrace", "pstats", OF_RUN)
-BINARY = ("pprof", "pstats")
+FORMATS = ("speedscope", "collapsed", "chrometrace", "pstats", OF_RUN)
+BINARY = "pstats"
 
 
 def add_to(commands: Commands) -> None:
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         content = _of_run(arguments)
     elif arguments.test is None:
         raise SettingsError(f"schedprof: --format {arguments.format} needs a test: give TEST")
-    elif arguments.format in BINARY and not arguments.output and sys.stdout.isatty():
+    elif arguments.format == BINARY and not arguments.output and sys.stdout.isatty():
         raise SettingsError(
             f"schedprof: {arguments.format} is a binary format: give a file with -o"
         )

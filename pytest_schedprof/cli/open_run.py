@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.cli.commands import Commands, add_command, add_run, complain, say
+from pytest_schedprof.cli.main import Commands, add_command, add_run, complain, say
 from pytest_schedprof.errors import ArtifactError, SettingsError
 from pytest_schedprof.model.backend import FileKind, KnownBackends, artifacts_of, kind_of
 from pytest_schedprof.store.runs import KeptRun, KeptTest, find_run
