@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -12,6 +10,7 @@ import msgspec
 
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats import UNREADABLE
+from pytest_schedprof.formats.chrometrace import unpacked
 from pytest_schedprof.formats.pictures import write_collapsed, write_timeline
 from pytest_schedprof.formats.pstats import write_pstats
 from pytest_schedprof.formats.speedscope import (
@@ -30,8 +29,6 @@ from pytest_schedprof.model.backend import (
     FileKind,
     recommended,
 )
-
-GZIP = b"\x1f\x8b"
 
 
 def join_samples(contents: Sequence[bytes]) -> SpeedscopeFile:
@@ -59,10 +56,10 @@ def join_traces(contents: Sequence[bytes]) -> bytes:
     Raises:
         FormatError: if the bytes are not Chrome traces.
     """
+    plain = [unpacked(content) for content in contents]
     try:
-        plain = [gzip.decompress(raw) if raw.startswith(GZIP) else raw for raw in contents]
         events = [msgspec.json.decode(trace, type=_Trace).traceEvents for trace in plain]
-    except (*UNREADABLE, OSError, EOFError, zlib.error) as error:
+    except UNREADABLE as error:
         raise FormatError(f"schedprof: not a Chrome trace: {error}") from error
     if len(plain) == 1:
         return plain[0]

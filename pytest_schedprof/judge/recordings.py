@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 
-from pytest_schedprof.errors import FormatError, SchedprofError
+from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.formats.callgrind import is_python, read_callgrind, unfolded
-from pytest_schedprof.formats.chrometrace import mended, read_times
+from pytest_schedprof.formats.chrometrace import mended, read_times, unpacked
 from pytest_schedprof.formats.speedscope import SpeedscopeFile, name_frames, read_speedscope
 from pytest_schedprof.judge.owners import is_waiting
 from pytest_schedprof.judge.shares import busy_stack
@@ -222,7 +220,6 @@ def _busy_places(
 
 UNNAMED = "the scheduler's Python does not name its functions, as Python 3.12 and newer do"
 
-GZIP = b"\x1f\x8b"
 NANOSECONDS = 1000
 """In a microsecond."""
 
@@ -271,15 +268,8 @@ def _nanoseconds(
     functions = backend.costs.functions if backend.costs else ()
     names = Names(function.function for function in functions)
     for file in files:
-        times = read_times(mended(_unpacked(read_kept(inside(directory, file)))), names)
+        times = read_times(mended(unpacked(read_kept(inside(directory, file)))), names)
         yield {stack: time * NANOSECONDS for stack, time in times.items() if busy_stack(stack)}
-
-
-def _unpacked(content: bytes) -> bytes:
-    try:
-        return gzip.decompress(content) if content.startswith(GZIP) else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise FormatError(f"schedprof: a trace cannot be decompressed: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
