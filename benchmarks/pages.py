@@ -24,7 +24,7 @@ from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.run import TestEntry
 from pytest_schedprof.store.records import encode
 from pytest_schedprof.store.run_directory import RESULT_FILE, RUN_FILE
-from pytest_schedprof.store.run_files import RunFiles, read_run
+from pytest_schedprof.store.runs import RunFiles, read_run
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 OPENED = "performance.getEntriesByType('navigation')[0].loadEventEnd"

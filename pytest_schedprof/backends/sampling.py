@@ -12,9 +12,8 @@ from pytest_schedprof.backends.contract import ALL_TARGETS, Setting
 from pytest_schedprof.backends.remote import RemoteBackend
 from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import BackendNotPermittedError
-from pytest_schedprof.formats.pictures import write_flamegraph, write_timeline
+from pytest_schedprof.formats.pictures import write_flamegraph, write_raw, write_timeline
 from pytest_schedprof.formats.speedscope import name_frames, read_speedscope
-from pytest_schedprof.formats.unfolding import write_raw
 from pytest_schedprof.model.backend import SECCOMP_FILTER, Privileges, read_privileges
 from pytest_schedprof.model.options import check_choice
 from pytest_schedprof.model.profile import Namer, SampleProfile

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from pytest_schedprof.cli.commands import Commands, add_command, complain, say
+from pytest_schedprof.cli.compare import load_both
 from pytest_schedprof.cli.explain import gravest
-from pytest_schedprof.cli.sources import add_directory, load_both
+from pytest_schedprof.cli.main import Commands, add_command, add_directory, complain, say
 from pytest_schedprof.errors import BaselineError, ClusterError, SettingsError, quoted
 from pytest_schedprof.judge.explanation import explanations, pairs_of
 from pytest_schedprof.measuring.options import DEFAULT_BISECTED

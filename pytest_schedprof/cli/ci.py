@@ -18,9 +18,8 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 from zipfile import BadZipFile, ZipFile
 
-from pytest_schedprof.cli.commands import Commands, add_command, add_run, complain, say
-from pytest_schedprof.cli.sources import add_directory
-from pytest_schedprof.clusters.paths import is_site
+from pytest_schedprof.cli.main import Commands, add_command, add_directory, add_run, complain, say
+from pytest_schedprof.clusters.child import is_site
 from pytest_schedprof.errors import ArtifactError, ForgeError, SettingsError, printable
 from pytest_schedprof.judge.explanation import Pairs, why_regressed
 from pytest_schedprof.model.explanation import Explanation, SourceChange

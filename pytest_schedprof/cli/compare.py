@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
-from pytest_schedprof.cli.commands import Commands, add_command, say
-from pytest_schedprof.cli.sources import add_directory, load_both
+from pytest_schedprof.cli.main import Commands, add_command, add_directory, say
+from pytest_schedprof.errors import BaselineError
+from pytest_schedprof.judge.compare import compare
+from pytest_schedprof.judge.parting import with_partings
+from pytest_schedprof.model.comparison import Report
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.report.commands import as_json
 from pytest_schedprof.report.comparisons import as_markdown, report_lines
+from pytest_schedprof.store.baselines import kept_run, load
+from pytest_schedprof.store.runs import decided_in_run
 
 EXAMPLE = """\
 examples: schedprof compare main .schedprof
@@ -55,3 +61,34 @@ def run(arguments: argparse.Namespace) -> int:
     if report.verdict is Verdict.FAIL:
         return REGRESSED
     return UNDECIDED if arguments.strict and report.verdict is Verdict.INCONCLUSIVE else 0
+
+
+def load_both(before: str, after: str, directory: str, *, has_past: bool = False) -> Report:
+    """Load two sets of results and compare them.
+
+    Args:
+        before: the earlier results.
+        after: the later ones.
+        directory: where baselines are found by name.
+        has_past: whether thresholds come from the runs before, if the earlier results are a
+            directory of runs.
+
+    Raises:
+        BaselineError: if one cannot be read, or they have no test in common.
+    """
+    other = load(after, directory)
+    # A search compares its good end with itself too.
+    apart = None if before == after else kept_run(after, directory)
+    one = load(before, directory, other=apart)
+    names = (one.name, other.name)
+    earlier = one.earlier if has_past else None
+    report = compare(one.results, other.results, names=names, earlier=earlier)
+    if not report.comparisons:
+        raise BaselineError(
+            f"schedprof: {before!r} and {after!r} have no measured test in common "
+            f"({len(one.results)} and {len(other.results)} tests)"
+        )
+    if not any(comparison.parting for comparison in report.comparisons):
+        return report
+    readers = (partial(decided_in_run, kept_run(spec, directory)) for spec in (before, after))
+    return with_partings(report, *readers)

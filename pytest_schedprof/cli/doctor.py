@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from pytest_schedprof.cli.commands import Commands, add_command, say
+from pytest_schedprof.cli.main import Commands, add_command, say
 from pytest_schedprof.measuring.options import DEFAULT_BACKEND
 from pytest_schedprof.measuring.settings import read_value
 

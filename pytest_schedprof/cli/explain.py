@@ -6,8 +6,7 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-from pytest_schedprof.cli.commands import DEFAULT, Commands, add_command, say
-from pytest_schedprof.cli.sources import add_directory
+from pytest_schedprof.cli.main import DEFAULT, Commands, add_command, add_directory, say
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.judge.explanation import Pair, Pairs, explanations, pairs_of
 from pytest_schedprof.model.explanation import Explanation

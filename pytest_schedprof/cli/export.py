@@ -7,26 +7,22 @@ import sys
 from pathlib import Path
 
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.cli.commands import DEFAULT, Commands, add_command, add_run, write_output
+from pytest_schedprof.cli.main import Commands, add_command, add_run, write_output
 from pytest_schedprof.errors import ArtifactError, SettingsError
 from pytest_schedprof.formats.exports import EXPORTS, backends_for, export_of
 from pytest_schedprof.model.backend import artifacts_of, rank_of
-from pytest_schedprof.model.words import listed
-from pytest_schedprof.report.commands import as_benchmarks
+from pytest_schedprof.model.options import listed
 from pytest_schedprof.store.runs import find_run
 
 EXAMPLE = """\
-examples: schedprof export test_shuffle --format pprof -o shuffle.pb.gz
-          schedprof export --format github-action-benchmark .schedprof/latest -o figures.json
+example: schedprof export test_shuffle --format collapsed -o shuffle.txt
 
-speedscope, collapsed and pprof are made from samples, pstats from cProfile's files, chrometrace
-from a trace or from samples; github-action-benchmark from the figures of a whole run
+speedscope and collapsed are made from samples, pstats from cProfile's files, chrometrace from a
+trace or from samples
 
 exit status: 0 on success, 1 if the recordings do not allow the format, 2 for a mistake"""
 
-OF_RUN = "github-action-benchmark"
-FORMATS = ("speedscope", "collapsed", "pprof", "chrometrace", "pstats", OF_RUN)
-BINARY = ("pprof", "pstats")
+BINARY = "pstats"
 
 
 def add_to(commands: Commands) -> None:
@@ -36,18 +32,12 @@ def add_to(commands: Commands) -> None:
         "export",
         run,
         purpose="write recordings in the format of another tool",
-        description="Writes a test's recordings of the scheduler in the format of another tool, or "
-        f"with {OF_RUN} the figures of all tests of a run.",
+        description="Writes a test's recordings of the scheduler in the format of another tool.",
         example=EXAMPLE,
     )
-    parser.add_argument(
-        "test",
-        nargs="?",
-        metavar="TEST",
-        help=f"test ID, or a unique part of it; none for {OF_RUN}",
-    )
+    parser.add_argument("test", metavar="TEST", help="test ID, or a unique part of it")
     add_run(parser)
-    parser.add_argument("--format", required=True, choices=FORMATS, help="format to write")
+    parser.add_argument("--format", required=True, choices=EXPORTS, help="format to write")
     parser.add_argument("--backend", metavar="NAME", help="use recordings of this backend")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="file to write (default: standard output)"
@@ -56,29 +46,17 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the export."""
-    if arguments.format == OF_RUN:
-        content = _of_run(arguments)
-    elif arguments.test is None:
-        raise SettingsError(f"schedprof: --format {arguments.format} needs a test: give TEST")
-    elif arguments.format in BINARY and not arguments.output and sys.stdout.isatty():
+    if arguments.format == BINARY and not arguments.output and sys.stdout.isatty():
         raise SettingsError(
             f"schedprof: {arguments.format} is a binary format: give a file with -o"
         )
-    else:
-        content = _of_test(arguments)
+    content = _of_test(arguments)
     if arguments.output is None:
         sys.stdout.buffer.write(content)
         sys.stdout.flush()
     else:
         write_output(arguments.output, content)
     return 0
-
-
-def _of_run(arguments: argparse.Namespace) -> bytes:
-    if arguments.test is not None and arguments.directory != DEFAULT:
-        raise SettingsError(f"schedprof: {arguments.format} is for a whole run: give only DIR")
-    results = find_run(Path(arguments.test or arguments.directory)).results()
-    return f"{as_benchmarks(results)}\n".encode()
 
 
 def _of_test(arguments: argparse.Namespace) -> bytes:

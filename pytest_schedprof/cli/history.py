@@ -7,7 +7,7 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-from pytest_schedprof.cli.commands import Commands, add_command, complain, say
+from pytest_schedprof.cli.main import Commands, add_command, complain, say
 from pytest_schedprof.errors import ArtifactError, SettingsError
 from pytest_schedprof.judge.explanation import why_stepped
 from pytest_schedprof.judge.series import Choice, series_of

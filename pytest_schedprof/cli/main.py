@@ -1,16 +1,18 @@
-"""`schedprof`: run the command and turn errors into exit statuses."""
+"""`schedprof`: run a command and turn errors into exit statuses; helpers that commands share."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
+from pathlib import Path
+from typing import TextIO, TypeAlias
 
 from pytest_schedprof import __version__
-from pytest_schedprof.cli.commands import complain
-from pytest_schedprof.errors import SchedprofError, SettingsError, quoted
+from pytest_schedprof.errors import SchedprofError, SettingsError, printable, quoted
+from pytest_schedprof.store.run_directory import write
 
 COMMANDS = {
     "show": "show",
@@ -26,7 +28,6 @@ COMMANDS = {
     "workload": "workload",
     "doctor": "doctor",
     "ci": "ci",
-    "completion": "completion",
 }
 """The module of each command: its `add_to(commands)` adds a parser, and sets `run(arguments)`."""
 
@@ -36,9 +37,9 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit status: 0, 1 for "no" or an error, 2 for a user's mistake."""
     words = sys.argv[1:] if arguments is None else arguments
-    is_simple = bool(words) and words[0] in COMMANDS and words[0] != "completion"
+    is_named = bool(words) and words[0] in COMMANDS
     # The modules of the other commands, and what they import, take part of a second.
-    parsed = parser_of(words[:1] if is_simple else COMMANDS).parse_args(words)
+    parsed = parser_of(words[:1] if is_named else COMMANDS).parse_args(words)
     try:
         status: int = parsed.run(parsed)
     except SchedprofError as error:
@@ -59,8 +60,81 @@ def parser_of(names: Iterable[str]) -> argparse.ArgumentParser:
     """Return the parser of a command line that knows these commands."""
     parser = argparse.ArgumentParser("schedprof", description="Profiles of dask schedulers.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    parser.set_defaults(parser=parser)  # `schedprof completion` needs all of it
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name in names:
         import_module(f"{__package__}.{COMMANDS[name]}").add_to(commands)
     return parser
+
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def add_command(
+    commands: Commands,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    purpose: str,
+    description: str,
+    example: str,
+) -> argparse.ArgumentParser:
+    """Add a command and return its parser; the line breaks of the example are kept."""
+    parser = commands.add_parser(
+        name,
+        help=purpose,
+        description=description,
+        epilog=example,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+DEFAULT = ".schedprof/latest"
+"""The run that commands take if none is given."""
+
+
+def add_run(parser: argparse.ArgumentParser, name: str = "directory") -> None:
+    """Add the argument for a run; call it after adding all other arguments."""
+    parser.add_argument(
+        name,
+        nargs="?",
+        default=DEFAULT,
+        metavar="DIR",
+        help="a run, or a directory of runs, of which the newest is used; DIR/latest is the "
+        f"newest too (default: {DEFAULT})",
+    )
+
+
+def say(text: object = "", file: TextIO | None = None) -> None:
+    """Print text; what the terminal would obey or cannot show is escaped."""
+    stream = file or sys.stdout
+    print(printable(str(text), stream.encoding or "utf-8"), file=stream, flush=True)
+
+
+def complain(text: object) -> None:
+    """Print text on standard error."""
+    say(text, sys.stderr)
+
+
+def write_output(output: str, content: bytes) -> None:
+    """Write the file that a user named.
+
+    Raises:
+        ArtifactError: if it cannot be written.
+    """
+    path = Path(output).resolve()
+    if path.exists() and not path.is_file():  # such as /dev/null, or a pipe
+        path.write_bytes(content)
+    else:
+        write(path, content)
+
+
+def add_directory(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the directory in which baselines are found by name."""
+    parser.add_argument(
+        "--dir",
+        default=".schedprof",
+        metavar="DIR",
+        help="directory of runs and baselines (default: .schedprof)",
+    )

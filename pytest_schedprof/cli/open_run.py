@@ -1,13 +1,9 @@
-"""`schedprof open`: open a run in the browser, and a test's profiles in their viewers."""
+"""`schedprof open`: open a run in the browser."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import signal
-import subprocess
-import sys
 import threading
 import webbrowser
 from collections.abc import Iterator
@@ -19,16 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.cli.commands import Commands, add_command, add_run, complain, say
-from pytest_schedprof.errors import ArtifactError, SettingsError
-from pytest_schedprof.model.backend import FileKind, KnownBackends, artifacts_of, kind_of
+from pytest_schedprof.cli.main import Commands, add_command, add_run, say
+from pytest_schedprof.model.backend import artifacts_of, kind_of
 from pytest_schedprof.store.runs import KeptRun, KeptTest, find_run
 
 EXAMPLE = """\
 examples: schedprof open .schedprof/latest
-          schedprof open .schedprof/latest test_shuffle --view viztracer
+          schedprof open .schedprof/latest test_shuffle
 
-exit status: 0 after a Ctrl-C, 1 if the run cannot be read or no viewer is found, 2 for a mistake"""
+exit status: 0 after a Ctrl-C, 1 if the run cannot be read, 2 for a mistake"""
 
 
 def add_to(commands: Commands) -> None:
@@ -37,41 +32,26 @@ def add_to(commands: Commands) -> None:
         commands,
         "open",
         run,
-        purpose="open a run in the browser, or a test's profiles in their viewers",
-        description="Serves the files of a run on a free local port until a Ctrl-C, or starts the "
-        "viewer of one backend's recording of a test.",
+        purpose="open a run in the browser",
+        description="Serves the files of a run on a free local port until a Ctrl-C, and says what "
+        "opens the profiles of a test.",
         example=EXAMPLE,
     )
     add_run(parser)
     parser.add_argument("test", nargs="?", metavar="TEST", help="test ID, or a unique part of it")
-    parser.add_argument(
-        "--view",
-        metavar="BACKEND",
-        help="start the viewer of its recording of TEST: vizviewer (traces), speedscope (samples)",
-    )
     parser.add_argument("--no-browser", action="store_true", help="only print the URL")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a Ctrl-C."""
-    if arguments.view and not arguments.test:
-        raise SettingsError("schedprof: --view needs a test: give DIR and TEST")
     run = find_run(Path(arguments.directory))
     test = run.test(arguments.test) if arguments.test else None
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also as a background job of a shell
     try:
-        if test and arguments.view:
-            return _view(test, arguments.view, is_quiet=arguments.no_browser)
         _serve(run, test, is_quiet=arguments.no_browser)
     except KeyboardInterrupt:
         say()
     return 0
-
-
-def _view(test: KeptTest, backend: str, *, is_quiet: bool) -> int:
-    command = viewer_of(test, backend, BackendRegistry().facts, is_quiet=is_quiet)
-    complain(f"schedprof: {' '.join(command)}")
-    return subprocess.run(command, check=False).returncode
 
 
 def _serve(run: KeptRun, test: KeptTest | None, *, is_quiet: bool) -> None:
@@ -133,44 +113,3 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def log_message(self, *arguments: object) -> None:
         """Print nothing on the user's terminal."""
-
-
-def viewer_of(test: KeptTest, backend: str, known: KnownBackends, *, is_quiet: bool) -> list[str]:
-    """Return the command that opens the first file of a backend.
-
-    Args:
-        test: the test that was recorded.
-        backend: the backend whose files to open.
-        known: facts about backends.
-        is_quiet: open no browser, if the viewer has such an option.
-
-    Raises:
-        SettingsError: if the test was not recorded with the backend.
-        ArtifactError: if no viewer is installed; says how to open the file by hand.
-    """
-    names = [name for name in test.artifacts(backend) if name.startswith("scheduler.")]
-    artifacts = artifacts_of(backend, known)
-    for name in names:
-        kind = kind_of(name, artifacts)
-        if kind and kind.program:
-            return _command(kind, str(test.path / name), is_quiet=is_quiet)
-    raise ArtifactError(
-        f"schedprof: no viewer is known for the files of {backend} in {str(test.path)!r}: "
-        f"{', '.join(names) or 'none'}"
-    )
-
-
-def _command(kind: FileKind, path: str, *, is_quiet: bool) -> list[str]:
-    name, *arguments = kind.program
-    quiet = kind.quiet if is_quiet else ()
-    return [_program(name, kind.by_hand.format(path=path)), *arguments, *quiet, path]
-
-
-def _program(name: str, by_hand: str) -> str:
-    """Find a program, also in the environment of this package if it is not the active one."""
-    places = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    program = shutil.which(name, path=places)
-    if program is None:
-        text = f"schedprof: the program {name!r} is not installed {by_hand}"
-        raise ArtifactError(text.rstrip())
-    return program

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pytest_schedprof.cli.commands import Commands, add_command, say
+from pytest_schedprof.cli.main import Commands, add_command, say
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.model.options import Reader, positive
 from pytest_schedprof.store.runs import removable, remove, size

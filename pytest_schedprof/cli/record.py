@@ -6,7 +6,7 @@ import argparse
 import time
 from pathlib import Path
 
-from pytest_schedprof.cli.commands import Commands, add_command, say
+from pytest_schedprof.cli.main import Commands, add_command, say
 from pytest_schedprof.formats.workload import files_of, read_workload
 from pytest_schedprof.model.options import Reader, positive
 

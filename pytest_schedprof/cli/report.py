@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.cli.commands import Commands, add_command, say
+from pytest_schedprof.cli.main import Commands, add_command, say
 from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.store.runs import find_run
 

@@ -6,7 +6,7 @@ import argparse
 from collections import Counter, defaultdict
 from statistics import median
 
-from pytest_schedprof.cli.commands import Commands, add_command, say
+from pytest_schedprof.cli.main import Commands, add_command, say
 from pytest_schedprof.formats.workload import read_files
 from pytest_schedprof.model.workload import Result, Workload
 

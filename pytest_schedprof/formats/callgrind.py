@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pytest_schedprof.errors import FormatError
-from pytest_schedprof.model.profile import Function
+from pytest_schedprof.model.profile import Function, Stack
 
 HEAD = b"# callgrind format"
 """Begins each file."""
@@ -180,3 +183,67 @@ def function_of(name: str) -> Function:
 def is_python(function: Function) -> bool:
     """Whether a function is one of Python's."""
     return not function.startswith(C)
+
+
+LEAST = 0.0005
+"""Part of the whole from which a call has a stack of its own; smaller ones count as the caller's
+own cost."""
+
+DEEPEST = 300
+
+
+class _Function(NamedTuple):
+    own: float
+    calls: list[tuple[str, float]]
+
+    @property
+    def total(self) -> float:
+        return self.own + sum(cost for _, cost in self.calls)
+
+
+def unfolded(graph: CallGraph) -> dict[Stack, int]:
+    """Unfold a graph of calls to the costs of stacks, without those too small to be seen.
+
+    The graph does not tell whether what B did for A differs from what it did for others, so each
+    call of B is taken as the mean of all. What a function does itself is exact.
+    """
+    functions = _functions(graph)
+    least = LEAST * graph.total
+    waiting: list[tuple[Stack, float]] = [
+        ((name,), cost) for name, cost in _begun(graph, functions) if cost >= least
+    ]
+    stacks: dict[Stack, int] = {}
+    while waiting:
+        stack, amount = waiting.pop()
+        own, calls = _divided(functions[stack[-1]], amount, least, len(stack))
+        stacks[stack] = stacks.get(stack, 0) + round(own)
+        waiting += [((*stack, name), cost) for name, cost in calls]
+    return {stack: cost for stack, cost in stacks.items() if cost}
+
+
+def _begun(graph: CallGraph, functions: Mapping[str, _Function]) -> Iterator[tuple[str, float]]:
+    """Yield the functions that ran when counting began, with the part of no call that was seen."""
+    called: dict[str, float] = defaultdict(float)
+    for (_, name), call in graph.calls.items():
+        called[name] += call.cost
+    for name, function in functions.items():
+        yield name, function.total - called[name]
+
+
+def _functions(graph: CallGraph) -> dict[str, _Function]:
+    calls: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    for (caller, called), call in graph.calls.items():
+        calls[caller].append((called, float(call.cost)))
+    names = {*graph.own, *(name for pair in graph.calls for name in pair)}
+    return {name: _Function(graph.own.get(name, 0), calls[name]) for name in names}
+
+
+def _divided(
+    function: _Function, amount: float, least: float, depth: int
+) -> tuple[float, list[tuple[str, float]]]:
+    """Return a function's own part of an amount, and those of its calls that are large enough."""
+    scale = amount / function.total if function.total else 0.0
+    calls = [(name, cost * scale) for name, cost in function.calls if cost * scale >= least]
+    if depth >= DEEPEST:
+        calls = []
+    return amount - sum(cost for _, cost in calls), calls

@@ -8,7 +8,9 @@ other threads, which do not count as costs of the scheduler's loop.
 from __future__ import annotations
 
 import builtins
+import gzip
 import re
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -20,6 +22,7 @@ from pytest_schedprof.formats import UNREADABLE
 from pytest_schedprof.model.profile import CodeLocation, Function, Namer, Stack
 
 MICROSECOND = 1e-6
+GZIP = b"\x1f\x8b"
 LINE = re.compile("[0-9]{1,9}")
 CALL, MARK, METADATA = "X", "i", "M"
 """Kinds of events that are read: a call with its duration, an instant, the name of a thread."""
@@ -75,6 +78,14 @@ _NAME = re.compile(rb'("dur":[0-9.]+,"name":")(.*?)(?="(?:' + _AFTER + rb"))", r
 _ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|["\\]')
 """A whole escape of JSON, or what lacks one. Whole ones are taken first, so that none is read from
 its middle."""
+
+
+def unpacked(content: bytes) -> bytes:
+    """Return a trace as plain text, whether or not it is compressed with gzip."""
+    try:
+        return gzip.decompress(content) if content.startswith(GZIP) else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise FormatError(f"schedprof: a trace cannot be decompressed: {error}") from error
 
 
 def mended(content: bytes) -> bytes:

@@ -3,11 +3,122 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
 from pytest_schedprof.formats import read_json
-from pytest_schedprof.model.decisions import Decided
+
+KINDS = ("compute", "steal", "stolen")
+"""A worker was chosen for the task; it was asked to give the task back; it got a task that another
+one gave back."""
+
+STEAL = KINDS.index("steal")
+
+RULES = ("queue", "siblings", "data", "free", "theft")
+"""How the scheduler chose: of a root-ish task the idle worker with the fewest tasks per thread; of
+one that is not queued the worker that has its siblings; of the workers that hold its dependencies
+the one where it begins first; of a task without any an idle worker; the thief."""
+
+NOBODY = -1
+"""Number in the place of a worker if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionColumns:
+    """The decisions in their order, by column. Tasks and workers are numbers in lists of names."""
+
+    at: list[int] = field(default_factory=list)
+    kind: list[int] = field(default_factory=list)
+    """Number in `KINDS`."""
+    key: list[int] = field(default_factory=list)
+    worker: list[int] = field(default_factory=list)
+    occupancy: list[int] = field(default_factory=list)
+    """Microseconds of work that the scheduler expected there, without this task."""
+    processing: list[int] = field(default_factory=list)
+    """Tasks that the worker had, without this one."""
+    fetch: list[int] = field(default_factory=list)
+    """Bytes of dependencies that it did not hold."""
+    rule: list[int] = field(default_factory=list)
+    """Number in `RULES`."""
+    others: list[int] = field(default_factory=list)
+    """Number of other workers that the scheduler had to choose from."""
+    other: list[int] = field(default_factory=list)
+    """The best of them, or the thief. `NOBODY` if there was none, or too many to look at."""
+    other_occupancy: list[int] = field(default_factory=list)
+    other_processing: list[int] = field(default_factory=list)
+    other_fetch: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskColumns:
+    """The tasks that finished, in the order of the reports, by column."""
+
+    key: list[int] = field(default_factory=list)
+    worker: list[int] = field(default_factory=list)
+    start: list[int] = field(default_factory=list)
+    took: list[int] = field(default_factory=list)
+    nbytes: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class TransferColumns:
+    """What workers fetched for tasks."""
+
+    worker: list[int] = field(default_factory=list)
+    start: list[int] = field(default_factory=list)
+    took: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldColumns:
+    """What workers held in results: the peaks in stretches of time that begin at `at`."""
+
+    at: list[int] = field(default_factory=list)
+    all: list[int] = field(default_factory=list)
+    worst: list[int] = field(default_factory=list)
+
+
+class Step(NamedTuple):
+    """What identifies a decision."""
+
+    at: int
+    kind: str
+    key: str
+    worker: str
+    thief: str = ""
+    """Who a task is stolen for; empty of other decisions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The content of `decisions.json`: one window."""
+
+    hash: str
+    """Hash of the log of all messages; equal if everything happened in the same way."""
+    figures: dict[str, float]
+    keys: list[str] = field(default_factory=list)
+    workers: list[str] = field(default_factory=list)
+    choices: DecisionColumns = field(default_factory=DecisionColumns)
+    tasks: TaskColumns = field(default_factory=TaskColumns)
+    transfers: TransferColumns = field(default_factory=TransferColumns)
+    held: HeldColumns = field(default_factory=HeldColumns)
+
+    def steps(self) -> list[Step]:
+        """Return what identifies each decision, in their order."""
+        of = self.choices
+        rows = zip(of.at, of.kind, of.key, of.worker, of.other, strict=True)
+        keys, names, thieves = self.keys, self.workers, [*self.workers, ""]
+        return [
+            Step(at, KINDS[kind], keys[key], names[worker], thieves[other if kind == STEAL else -1])
+            for at, kind, key, worker, other in rows
+        ]
+
+    def places(self) -> dict[str, str]:
+        """Return the worker on which each task finished, the last time if there were several."""
+        pairs = zip(self.tasks.key, self.tasks.worker, strict=True)
+        return {self.keys[key]: self.workers[worker] for key, worker in pairs}
 
 
 class SpanFile(msgspec.Struct, frozen=True):

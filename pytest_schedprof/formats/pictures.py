@@ -1,9 +1,10 @@
-"""Pictures of samples: a flame graph, and a timeline for viewers of traces."""
+"""Samples as others show them: flame graph, collapsed stacks, timeline for viewers of traces."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 from zlib import crc32
@@ -11,8 +12,7 @@ from zlib import crc32
 import msgspec
 
 from pytest_schedprof.formats.charts import Scale, as_file, box, element, words
-from pytest_schedprof.formats.speedscope import Samples, SpeedscopeFile
-from pytest_schedprof.formats.unfolding import Stay, label_of, stays
+from pytest_schedprof.formats.speedscope import Frame, Samples, SpeedscopeFile
 
 WIDTH = 1200
 ROW = 17
@@ -88,3 +88,75 @@ def _thread(number: int, thread: Samples, stacks: list[list[str]]) -> Iterator[d
         # Start and end are rounded, not the duration, so that a callee never outlasts its caller.
         start, end = (round(at * thread.seconds * MICROSECONDS) for at in (stay.start, stay.end))
         yield {"ph": "X", "name": stay.label, "ts": start, "dur": end - start, **place}
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A frame that stayed at the same place of the stack from `start` to `end`."""
+
+    label: str
+    depth: int
+    start: int
+    end: int
+
+
+def label_of(frame: Frame) -> str:
+    """Return function and file, without the line, so that a function's lines are merged."""
+    return f"{frame.name} ({frame.file})" if frame.file else frame.name
+
+
+def stays(stacks: Iterable[tuple[Sequence[str], int]]) -> Iterator[Stay]:
+    """Yield each frame for as long as it and its callers stay the same, callees before callers.
+
+    Args:
+        stacks: labels from the root on, and how long the stack lasted.
+    """
+    opened: list[tuple[str, int]] = []
+    now = 0
+    for stack, length in stacks:
+        common = 0  # frames, from the root on, that are still the same
+        for (label, _), other in zip(opened, stack, strict=False):
+            if label != other:
+                break
+            common += 1
+        yield from _closed(opened, common, now)
+        opened.extend((label, now) for label in stack[common:])
+        now += length
+    yield from _closed(opened, 0, now)
+
+
+def _closed(opened: list[tuple[str, int]], depth: int, now: int) -> Iterator[Stay]:
+    while len(opened) > depth:
+        label, start = opened.pop()
+        yield Stay(label, len(opened), start, now)
+
+
+def write_collapsed(file: SpeedscopeFile) -> bytes:
+    """Write a line for each stack, sorted: `thread;caller (file);callee (file) 12`."""
+    labels = [_safe(label_of(frame)) for frame in file.frames]
+    counts: Counter[str] = Counter()
+    for thread, stack, count in file.counted():
+        counts[";".join([_safe(thread) or "thread", *(labels[frame] for frame in stack)])] += count
+    return _lines(counts)
+
+
+def write_raw(file: SpeedscopeFile) -> bytes:
+    """Write collapsed stacks as py-spy does: by line of code, and all threads together."""
+    labels = [
+        _safe(f"{frame.name} ({frame.file}:{frame.line})" if frame.file else frame.name)
+        for frame in file.frames
+    ]
+    counts: Counter[str] = Counter()
+    for _, stack, count in file.counted():
+        counts[";".join(labels[frame] for frame in stack)] += count
+    return _lines(counts)
+
+
+def _lines(counts: Counter[str]) -> bytes:
+    lines = (f"{stack} {count}\n" for stack, count in sorted(counts.items()))
+    return "".join(lines).encode("utf-8", "replace")
+
+
+def _safe(label: str) -> str:
+    """Replace what would end a frame or a line."""
+    return " ".join(label.replace(";", ":").split())

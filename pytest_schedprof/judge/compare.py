@@ -2,7 +2,7 @@
 
 Five types lead from two records to a verdict. What a backend measured in a test is a `Measurement`
 (`figures.py`), which gives each of its numbers as a `Figure`, with its standard error. Two figures
-make a `Contrast` (both in `contrast.py`), and `exact.py` and `timed.py` decide of each contrast
+make a `Contrast` (both in `estimate.py`), and `exact.py` and `timed.py` decide of each contrast
 whether it is a `Change`. A `Comparison` has all changes of two measurements, and from them its
 verdict (both in `model/comparison.py`). `matching.py` says before what may be compared.
 """
@@ -15,7 +15,7 @@ from math import ceil, log2, sqrt
 from typing import TypeAlias, TypeVar
 
 from pytest_schedprof.judge.causes import causes_of, in_order
-from pytest_schedprof.judge.contrast import ALPHA
+from pytest_schedprof.judge.estimate import ALPHA
 from pytest_schedprof.judge.exact import exact_changes
 from pytest_schedprof.judge.figures import Between, Measurement
 from pytest_schedprof.judge.matching import (

@@ -22,9 +22,8 @@ from dataclasses import replace
 from math import fsum, isclose, sqrt
 
 from pytest_schedprof.judge.causes import parts_of
-from pytest_schedprof.judge.contrast import Contrast, Figure, unpaired
 from pytest_schedprof.judge.costs import KEPT, is_line, line_of
-from pytest_schedprof.judge.estimate import MANY
+from pytest_schedprof.judge.estimate import MANY, Contrast, Figure, unpaired
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.owners import owner_of_counted
 from pytest_schedprof.model.comparison import Change, Outcome

@@ -9,9 +9,8 @@ from math import hypot, sqrt
 from statistics import median, stdev
 from typing import TypeAlias
 
-from pytest_schedprof.judge.contrast import Figure
 from pytest_schedprof.judge.costs import DRIFT, is_line
-from pytest_schedprof.judge.estimate import MANY, MIN_ROUNDS
+from pytest_schedprof.judge.estimate import MANY, MIN_ROUNDS, Figure
 from pytest_schedprof.judge.owners import NOT_SCHEDULER, is_used_by_all, owner_alone
 from pytest_schedprof.judge.series import LEAST_RUNS
 from pytest_schedprof.model.explanation import Cost

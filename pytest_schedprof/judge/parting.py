@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
+from pytest_schedprof.formats.counted import KINDS, NOBODY, RULES, Decided, Step
 from pytest_schedprof.model.comparison import (
     Choice,
     Comparison,
@@ -15,7 +16,6 @@ from pytest_schedprof.model.comparison import (
     Report,
     SeenWorker,
 )
-from pytest_schedprof.model.decisions import KINDS, NOBODY, RULES, Decided, Step
 
 Reader: TypeAlias = Callable[[], Sequence[Decided]]
 ReaderOfTest: TypeAlias = Callable[[str], Sequence[Decided]]

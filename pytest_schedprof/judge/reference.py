@@ -14,9 +14,8 @@ from pytest_schedprof.judge.compare import (
     compare_one,
     with_earlier,
 )
-from pytest_schedprof.judge.contrast import ALPHA, Figure
 from pytest_schedprof.judge.costs import exactly, line_of, roughly
-from pytest_schedprof.judge.estimate import bound_at
+from pytest_schedprof.judge.estimate import ALPHA, Figure, bound_at
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.matching import (
     another_kind,

@@ -10,8 +10,7 @@ from statistics import median
 from typing import TypeAlias
 
 from pytest_schedprof.judge.change_points import NEIGHBOURS, course, scatter
-from pytest_schedprof.judge.contrast import OF_EACH_RUN, Figure
-from pytest_schedprof.judge.estimate import critical
+from pytest_schedprof.judge.estimate import OF_EACH_RUN, Figure, critical
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.metric import CPU, METRICS, PERCENT, RANKED, SELF, SHARE, Of, own_part
 from pytest_schedprof.model.profile import compile_pattern

@@ -7,8 +7,14 @@ from dataclasses import replace
 from math import sqrt
 from typing import TypeAlias
 
-from pytest_schedprof.judge.contrast import Contrast, largest_chance, paired, unpaired
-from pytest_schedprof.judge.estimate import MANY, MIN_ROUNDS
+from pytest_schedprof.judge.estimate import (
+    MANY,
+    MIN_ROUNDS,
+    Contrast,
+    largest_chance,
+    paired,
+    unpaired,
+)
 from pytest_schedprof.judge.figures import Measurement, owner_of_subject
 from pytest_schedprof.judge.owners import PLUMBING
 from pytest_schedprof.judge.series import usual

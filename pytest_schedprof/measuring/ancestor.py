@@ -18,7 +18,7 @@ from distributed import Client
 
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.errors import RecordingError, SettingsError, together
-from pytest_schedprof.measuring.blocks import Attachment, Block
+from pytest_schedprof.measuring.profile import Attachment, Block
 from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.measuring.settings import read_call
 from pytest_schedprof.store.run_directory import check_room, make_directory, write

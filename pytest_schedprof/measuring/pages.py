@@ -11,8 +11,8 @@ from pathlib import Path
 from pytest_schedprof.errors import ArtifactError, BaselineError
 from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.explanation import Pairs, why_regressed
-from pytest_schedprof.judge.others import Saved, other_of
 from pytest_schedprof.judge.parting import with_partings
+from pytest_schedprof.judge.recordings import Saved, other_of
 from pytest_schedprof.judge.series import Choice, series_of
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.explanation import Explanation
@@ -20,8 +20,7 @@ from pytest_schedprof.model.run import Series
 from pytest_schedprof.report.pages import PAGE, page_of_run, page_of_test
 from pytest_schedprof.report.trends import shown_series
 from pytest_schedprof.store.run_directory import write
-from pytest_schedprof.store.run_files import RunFiles, read_run
-from pytest_schedprof.store.runs import Archive, decided_in_run
+from pytest_schedprof.store.runs import Archive, RunFiles, decided_in_run, read_run
 
 MOST_RUNS = 200
 """Earlier runs that are read: the time to find change points is quadratic in them."""

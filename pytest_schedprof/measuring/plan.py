@@ -18,7 +18,7 @@ from pytest_schedprof.measuring.settings import ANY_BACKEND, Settings
 from pytest_schedprof.model.backend import recommended
 from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.metric import CLIENT_BYTECODES, SHARE
-from pytest_schedprof.model.words import listed
+from pytest_schedprof.model.options import listed
 
 FIRST_CHECK = 4
 FIRST_CHECK_OF_COUNTS = 3

@@ -35,7 +35,7 @@ from pytest_schedprof.errors import (
 )
 from pytest_schedprof.evidence.contract import ObservedTest
 from pytest_schedprof.evidence.gathering import gather
-from pytest_schedprof.judge.contrast import ALPHA
+from pytest_schedprof.judge.estimate import ALPHA
 from pytest_schedprof.measuring.assessment import Assessment, keep_record, keep_rounds
 from pytest_schedprof.measuring.judging import Compared, complaint, is_decided, judge_test
 from pytest_schedprof.measuring.plan import ArtifactStore, BodyRun, Plan

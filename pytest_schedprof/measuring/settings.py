@@ -23,8 +23,7 @@ from pytest_schedprof.measuring.options import (
     option_named,
 )
 from pytest_schedprof.model.limit import Limit
-from pytest_schedprof.model.options import BOOLEAN, Reader, positive
-from pytest_schedprof.model.words import read_size
+from pytest_schedprof.model.options import BOOLEAN, Reader, positive, read_size
 
 if TYPE_CHECKING:
     import pytest

@@ -15,36 +15,17 @@ class FileKind:
     """Name of what opens such a file, as `schedprof show` prints it."""
     how: str
     """How to open it, as a page says it."""
-    program: tuple[str, ...] = ()
-    """Command to which a path is added to open the file; empty if there is none."""
-    quiet: tuple[str, ...] = ()
-    """Arguments that keep the program from opening a browser."""
-    by_hand: str = ""
-    """How to open `{path}` where the program is not installed."""
 
 
-SPEEDSCOPE = FileKind(
-    "speedscope",
-    "speedscope: drag it onto speedscope.app",
-    program=("speedscope",),
-    by_hand="(npm has it): open https://www.speedscope.app and drop {path!r} onto it",
-)
+SPEEDSCOPE = FileKind("speedscope", "speedscope: drag it onto speedscope.app")
 """Samples of stacks as speedscope reads them."""
 
 TRACE = FileKind(
-    "vizviewer, or Perfetto",
-    "vizviewer FILE, or drag it onto Perfetto (ui.perfetto.dev)",
-    program=("vizviewer",),
-    quiet=("--server_only",),
+    "vizviewer, or Perfetto", "vizviewer FILE, or drag it onto Perfetto (ui.perfetto.dev)"
 )
 """A Chrome trace that a tracer wrote, plain or compressed with gzip."""
 
-TIMELINE = FileKind(
-    "Perfetto, or vizviewer",
-    "drag it onto Perfetto (ui.perfetto.dev)",
-    program=("vizviewer",),
-    quiet=("--server_only",),
-)
+TIMELINE = FileKind("Perfetto, or vizviewer", "drag it onto Perfetto (ui.perfetto.dev)")
 """A Chrome trace made of samples. Exports are made of the samples themselves."""
 
 PSTATS = FileKind("python -m pstats, or snakeviz", "python -m pstats FILE, or snakeviz FILE")
@@ -57,16 +38,11 @@ PAGE = FileKind("a browser", "any browser")
 """A web page or a picture."""
 
 CALLGRIND = FileKind(
-    "kcachegrind",
-    "kcachegrind FILE, qcachegrind FILE, or callgrind_annotate FILE",
-    program=("kcachegrind",),
-    by_hand="(Debian and Ubuntu have it): callgrind_annotate {path!r} lists its functions",
+    "kcachegrind", "kcachegrind FILE, qcachegrind FILE, or callgrind_annotate FILE"
 )
 """A file of callgrind."""
 
 JSON = FileKind("", "any editor; it is JSON")
-
-TEXT = FileKind("", "any editor")
 
 ENDINGS: Mapping[str, FileKind] = {
     ".speedscope.json": SPEEDSCOPE,

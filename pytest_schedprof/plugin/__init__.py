@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pytest_schedprof import errors
     from pytest_schedprof.clusters import options as cluster_options
     from pytest_schedprof.measuring import plan, settings
-    from pytest_schedprof.plugin import against, collecting, running, seeds
+    from pytest_schedprof.plugin import against, collecting, running
 
     __all__ = [
         "against",
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         "errors",
         "plan",
         "running",
-        "seeds",
         "settings",
     ]
 
@@ -34,7 +33,6 @@ MODULES = {
     "errors": "errors",
     "plan": "measuring.plan",
     "running": "plugin.running",
-    "seeds": "plugin.seeds",
     "settings": "measuring.settings",
 }
 """The modules above, for the interpreter."""

@@ -16,7 +16,7 @@ import pytest
 from pytest_schedprof.errors import BaselineError, SchedprofError, as_own, printable
 from pytest_schedprof.judge.explanation import Pairs, why_regressed
 from pytest_schedprof.judge.matching import renamed_tests
-from pytest_schedprof.judge.others import keep_stacks
+from pytest_schedprof.judge.recordings import keep_stacks
 from pytest_schedprof.judge.reference import Reference
 from pytest_schedprof.judge.series import figures_of, recent_series
 from pytest_schedprof.measuring.pages import write_pages

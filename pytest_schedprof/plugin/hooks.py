@@ -1,12 +1,14 @@
-"""The hooks of pytest that this plugin implements. Each hands over to the module that does it.
+"""The hooks of pytest that this plugin implements, and its fixtures.
 
-pytest imports this module at every start: see `plugin/__init__.py` for what is imported later.
+Each hook hands over to the module that does it. pytest imports this module at every
+start: see `plugin/__init__.py` for what is imported later.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,35 +21,33 @@ from pytest_schedprof.measuring.options import (
     is_any_given,
 )
 from pytest_schedprof.plugin import hookspecs
-from pytest_schedprof.plugin.fixtures import (
-    schedprof_cluster,
-    schedprof_scale,
-    schedprof_scheduler,
-    schedprof_seed,
-)
 from pytest_schedprof.plugin.stash import (
     AGAINST_WHAT,
     CLUSTERS,
     HAS_BEGUN,
     IN_DEBUGGER,
+    OTHER_SCHEDULERS,
     OTHER_SESSIONS,
     PLAN,
     REFERENCE,
     RUN,
+    SCHEDULER,
     SETTINGS,
     STARTED_AT,
     backends_of,
+    cluster_request_of,
+    clusters_of,
+    item_settings,
     kinds_of,
     run_of,
     session_settings,
 )
 
 if TYPE_CHECKING:
+    from pytest_schedprof.clusters.contract import Cluster
+    from pytest_schedprof.clusters.under_test import SchedulerUnderTest
     from pytest_schedprof.measuring.plan import Plan
     from pytest_schedprof.measuring.settings import Settings
-
-__all__ = ["schedprof_cluster", "schedprof_scale", "schedprof_scheduler", "schedprof_seed"]
-
 
 MARKER = "schedprof"
 
@@ -123,7 +123,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if session.seeds == 1 and not any("seeds" in marker.kwargs for marker in markers):
         return  # as in most sessions: then nothing more is imported
     try:
-        plugin.seeds.parametrize(metafunc, settings_of(metafunc.definition))
+        plugin.running.parametrize(metafunc, settings_of(metafunc.definition))
     except plugin.errors.SchedprofError:
         return  # the test's setup raises it again
 
@@ -169,7 +169,7 @@ def _plan(item: pytest.Item) -> None:
     if settings.scale or settings.against:
         settings = plugin.running.with_scale(item, settings)
     if settings.seeds > 1:
-        settings = plugin.seeds.with_seed(item, settings)
+        settings = plugin.running.with_seed(item, settings)
     item.stash[SETTINGS] = settings
     if is_profiled:
         item.stash[PLAN] = _plan_of(item.config, settings)
@@ -294,3 +294,59 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         del config.stash[CLUSTERS]
     for session in config.stash.get(OTHER_SESSIONS, {}).values():
         session.close()
+
+
+DEFAULT_SCALE = 1000
+"""Size of the workload of a test without `scale`."""
+
+
+@pytest.fixture
+def schedprof_cluster(request: pytest.FixtureRequest) -> Cluster:
+    """The cluster to profile: local by default, one for the whole session.
+
+    Override it with a fixture of any scope that returns a dask Cluster, a Client or an address.
+    """
+    try:
+        return clusters_of(request.config).cluster(cluster_request_of(request.node))
+    except plugin.errors.SchedprofError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+
+@pytest.fixture
+def schedprof_scale(request: pytest.FixtureRequest) -> int:
+    """The size of the workload: each of those that `scale` lists in turn, or else 1000."""
+    scale = item_settings(request.node).scale
+    return scale[0] if scale else DEFAULT_SCALE
+
+
+@pytest.fixture
+def schedprof_seed(request: pytest.FixtureRequest) -> int:
+    """The seed of the cluster: each of those that `seeds` asks for in turn, or else 0."""
+    return int(plugin.running.seed_of(item_settings(request.node)))
+
+
+@pytest.fixture
+def schedprof_scheduler(
+    request: pytest.FixtureRequest, schedprof_cluster: Any
+) -> Iterator[SchedulerUnderTest]:
+    """The scheduler under test, with `.client`, `.address`, `.pid`, `.workers`, `.measure()`."""
+    clusters = clusters_of(request.config)
+    try:
+        with ExitStack() as opened:
+            settings = item_settings(request.node)
+            scheduler = opened.enter_context(
+                clusters.scheduler(schedprof_cluster, cluster_request_of(request.node))
+            )
+            if settings.against is not None:
+                request.node.stash[OTHER_SCHEDULERS] = plugin.against.other_schedulers(
+                    request.node, settings, schedprof_cluster, opened
+                )
+            request.node.stash[SCHEDULER] = scheduler
+            try:
+                yield scheduler
+            finally:  # pytest keeps items until the session ends, but this client is closed
+                del request.node.stash[SCHEDULER]
+                if OTHER_SCHEDULERS in request.node.stash:
+                    del request.node.stash[OTHER_SCHEDULERS]
+    except plugin.errors.SchedprofError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None

@@ -14,6 +14,7 @@ import pytest
 
 from pytest_schedprof import plugin
 from pytest_schedprof.clusters.in_process import InProcess
+from pytest_schedprof.clusters.options import is_known
 from pytest_schedprof.errors import SchedprofError, SettingsError, as_own, printable
 from pytest_schedprof.evidence.contract import Need
 from pytest_schedprof.evidence.report import source_of
@@ -46,6 +47,44 @@ def tell_at_once(config: pytest.Config, text: str) -> None:
     with shown, suppress(OSError):  # a terminal that is gone must not fail the test
         reporter.ensure_newline()
         reporter.write_line(printable(f"schedprof: {text}"), yellow=True)
+
+
+SEED = "schedprof_seed"
+
+
+def parametrize(metafunc: pytest.Metafunc, settings: Settings) -> None:
+    """Repeat a test under as many seeds as its settings say, if its cluster has any."""
+    if settings.seeds == 1 or not is_known(settings.cluster, "seed"):
+        return
+    if SEED not in metafunc.fixturenames:
+        metafunc.fixturenames.append(SEED)
+    first = seed_of(settings)
+    seeds = range(first, first + settings.seeds)
+    metafunc.parametrize(SEED, seeds, indirect=True, ids=[f"seed{seed}" for seed in seeds])
+
+
+def seed_of(settings: Settings) -> int:
+    """Return the seed of the cluster that the settings describe; a wrong one is refused later."""
+    text = dict(settings.cluster_option).get("seed", "0")
+    return int(text) if text.removeprefix("-").isdigit() else 0
+
+
+def with_seed(item: pytest.Item, settings: Settings) -> Settings:
+    """Return the settings with the seed that the test's name has, if any.
+
+    Raises:
+        SettingsError: if a marker wants seeds of a cluster that has none.
+    """
+    seed = getattr(getattr(item, "callspec", None), "params", {}).get(SEED)
+    if seed is not None:
+        option = (*settings.cluster_option, ("seed", str(seed)))
+        return settings._replace(cluster_option=option)
+    if settings.seeds > 1 and "seeds" in settings.chosen:
+        raise SettingsError(
+            f"schedprof: {item.nodeid!r} has seeds={settings.seeds}, but nothing is drawn from a "
+            f"seed in a cluster {settings.cluster!r}; use cluster='virtual'"
+        )
+    return settings
 
 
 def with_scale(item: pytest.Item, settings: Settings) -> Settings:

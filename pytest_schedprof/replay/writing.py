@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_schedprof.formats.workload import MAGIC, as_block
-from pytest_schedprof.model.words import read_seconds, read_size
+from pytest_schedprof.model.options import read_seconds, read_size
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Output of commands: data as JSON, a checkup, a history, and figures for benchmarks."""
+"""Output of commands: data as JSON, a checkup, and a history."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from textwrap import wrap
 
 import msgspec
 
-from pytest_schedprof.judge.series import amounts_of
 from pytest_schedprof.model.backend import (
     SECCOMP_FILTER,
     BackendCheck,
@@ -15,10 +14,8 @@ from pytest_schedprof.model.backend import (
     Machine,
     Privileges,
 )
-from pytest_schedprof.model.metric import BYTES, METRICS, TIME
-from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.options import listed
 from pytest_schedprof.model.run import History, Series
-from pytest_schedprof.model.words import listed
 from pytest_schedprof.report.markup import BARS, Line, code, lines, plain, row, sparkline
 from pytest_schedprof.report.trends import (
     ends_of,
@@ -194,57 +191,3 @@ def _markdown_row(series: Series) -> str:
     figures = (*ends_of(series), sparkline(values_of(series), BARS))
     notes = lines(map(plain, notes_of_series(series)))
     return row([code(series_name(series)), *map(plain, figures), notes])
-
-
-MICROSECONDS = 1e6
-
-
-def as_benchmarks(results: Sequence[Result]) -> str:
-    """Return what each test cost the scheduler, for the tool `customSmallerIsBetter`.
-
-    Shares are left out: a smaller share is not better, because the others grow by it.
-    """
-    rows = [row for result in results if result.is_usable for row in _of_test(result)]
-    return as_json(rows)
-
-
-def _of_test(result: Result) -> Iterator[dict[str, str | float]]:
-    for backend in result.backends:
-        for (metric, subject), amount in amounts_of(backend):
-            if not subject:
-                row: dict[str, str | float] = {
-                    "name": f"{result.test_id} {backend.backend} {metric}",
-                    "unit": _unit(metric),
-                    "value": amount.value * _factor(metric),
-                    "extra": _extra(result, backend),
-                }
-                if scatter := _range(backend, metric):
-                    row["range"] = scatter
-                yield row
-
-
-def _factor(metric: str) -> float:
-    return MICROSECONDS if METRICS[metric].units is TIME else 1.0
-
-
-def _unit(metric: str) -> str:
-    row = METRICS[metric]
-    name = {id(TIME): "us", id(BYTES): "B"}.get(id(row.units), row.noun)
-    return name if row.is_peak else f"{name}/task"
-
-
-def _range(backend: BackendResult, metric: str) -> str:
-    """Return the standard deviation between rounds; empty for a single round."""
-    scatter = backend.costs.scatter.get(metric) if backend.costs else None
-    return f"± {scatter:.2%}" if scatter else ""
-
-
-def _extra(result: Result, backend: BackendResult) -> str:
-    environment = result.environment
-    versions = environment.versions if environment else {}
-    facts = [f"{backend.window.tasks} tasks"]
-    if environment:
-        facts.append(f"Python {environment.scheduler_python}")
-        facts.append(environment.scheduler_machine)
-    facts.append(f"distributed {versions['distributed']}" if "distributed" in versions else "")
-    return ", ".join(filter(None, facts))

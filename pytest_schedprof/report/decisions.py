@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_schedprof.formats.charts import Scale, box, in_page, line, path, time_axis, words
+from pytest_schedprof.formats.counted import Decided
 from pytest_schedprof.model.comparison import Choice, Difference, Parting
-from pytest_schedprof.model.decisions import Decided
 from pytest_schedprof.model.metric import BYTES, Metric, readable
 
 WIDTH, ROWS_HEIGHT, CURVE_HEIGHT = 560, 360, 120

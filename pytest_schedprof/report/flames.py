@@ -9,10 +9,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from pytest_schedprof.judge.others import Other
 from pytest_schedprof.judge.owners import FOREIGN, owner_of, side_of
-from pytest_schedprof.judge.recordings import read_calls, read_others, read_samples, trimmed
-from pytest_schedprof.judge.tally import busy_stack
+from pytest_schedprof.judge.recordings import Other, read_calls, read_others, read_samples, trimmed
+from pytest_schedprof.judge.shares import busy_stack
 from pytest_schedprof.model.backend import KnownBackends
 from pytest_schedprof.model.profile import Function, SampleProfile, Stack
 from pytest_schedprof.model.result import BackendResult, SampledShares

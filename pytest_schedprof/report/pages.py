@@ -10,19 +10,23 @@ from importlib.resources import files
 from inspect import getmembers, isfunction
 from itertools import zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup, escape
 
-from pytest_schedprof.judge.others import Other
+from pytest_schedprof.judge.recordings import Other
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends, kind_of
+from pytest_schedprof.model.comparison import Difference, Parting
 from pytest_schedprof.model.explanation import Explanation
+from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Series
-from pytest_schedprof.report import changes, results, run_page, tables, trends, words
+from pytest_schedprof.report import changes, results, tables, trends, words
 from pytest_schedprof.report.code import code_of
-from pytest_schedprof.report.pictures import drawn
-from pytest_schedprof.store.run_files import RunFiles, TestFiles
+from pytest_schedprof.report.decisions import Picture
+from pytest_schedprof.report.flames import Flame, Flames
+from pytest_schedprof.store.runs import RunFiles, TestFiles, decided_in
 
 PAGE = "index.html"
 STYLES = ("base.css", "parts.css", "owners.css", "streams.css", "time.css")
@@ -47,7 +51,7 @@ SCRIPTS = (
 )
 
 
-WORDS = (changes, results, run_page, tables, trends, words)
+WORDS = (changes, results, tables, trends, words)
 """Modules whose public functions templates call on records, as filters of the same name."""
 
 
@@ -123,15 +127,15 @@ def page_of_run(
             run=run.run,
             facts=results.facts_of_run(run.run, run.results),
             counts=results.counts_of_run([test.verdict for test in run.tests], run.results),
-            tests=sorted(run.tests, key=run_page.gravity_of),
-            groups=run_page.groups_of(run.tests),
+            tests=sorted(run.tests, key=results.gravity_of),
+            groups=results.groups_of(run.tests),
             sampling=partial(tables.sampling, known=known),
             most=max((backend.window.cpu_us_per_task or 0.0 for backend in sampled), default=0.0),
             owners=tables.owners_of_run(sampled),
             functions=tables.functions_of_run(sampled),
             changes=changes.gravest(
                 (comparison for result in run.results for comparison in result.comparisons),
-                run_page.CHANGES_SHOWN,
+                results.CHANGES_SHOWN,
             ),
             explained=explained[: words.MOST_EXPLAINED],
             history=history,
@@ -206,3 +210,61 @@ SOURCE_LINES = 120
 
 SERIES_SHOWN = 30
 """Most series that the page of a run shows."""
+
+
+class Drawn(NamedTuple):
+    """What the files of one backend hold, as pictures."""
+
+    flames: tuple[Flame, ...]
+    no_flame: str
+    """Why a backend with samples has no flame graph; else empty."""
+    decisions: Picture | None
+
+
+def drawn(
+    result: Result, directory: Path, other: Other | None = None, known: KnownBackends = NO_BACKENDS
+) -> list[Drawn]:
+    """Return the pictures of each backend of a test.
+
+    Args:
+        result: the test's record.
+        directory: of its files.
+        other: the same test on another side, to compare its samples with.
+        known: facts about backends, which tell what their files hold.
+    """
+    partings = {
+        comparison.backend: comparison.parting
+        for comparison in result.comparisons
+        if comparison.parting
+    }
+    drawing = Flames(directory, other, known)
+    return [
+        Drawn(
+            *drawing.of(f"flame-{number}", backend),
+            _decisions(backend, directory, other, partings.get(backend.backend)),
+        )
+        for number, backend in enumerate(result.backends)
+    ]
+
+
+def _decisions(
+    backend: BackendResult, directory: Path, other: Other | None, parting: Parting | None
+) -> Picture | None:
+    """Return the round in which both sides part, or else the first one."""
+    mine = decided_in(directory, (backend,))
+    if not (backend.hashes and mine):
+        return None
+    number = parting.round - 1 if parting else 0
+    before = other.backend(backend) if other else None
+    theirs = decided_in(other.directory, (before,)) if other and before else []
+    # The decisions must be those that the comparison was about, and others than now.
+    if (
+        other
+        and parting
+        and parting.what is not Difference.NOTHING
+        and number < min(len(mine), len(theirs))
+        and theirs[number].hash == parting.hashes[0]
+    ):
+        sides = [(f"before: {other.name}", theirs[number]), ("now", mine[number])]
+        return Picture(sides, parting)
+    return Picture([("", mine[0])], None)

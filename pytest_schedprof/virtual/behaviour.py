@@ -17,8 +17,7 @@ from distributed.worker_state_machine import WorkerState
 
 from pytest_schedprof.errors import SchedprofError, SettingsError
 from pytest_schedprof.formats.workload import check_files, read_files
-from pytest_schedprof.model.options import Reader
-from pytest_schedprof.model.words import read_seconds, read_size
+from pytest_schedprof.model.options import Reader, read_seconds, read_size
 from pytest_schedprof.model.workload import Result, Task, Workforce, Workload, workforce_of
 from pytest_schedprof.virtual.executor import target_of_memory
 

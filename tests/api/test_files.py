@@ -32,7 +32,7 @@ from pytest_schedprof.errors import (
     SchedulerLostError,
     SettingsError,
 )
-from pytest_schedprof.measuring.blocks import Block
+from pytest_schedprof.measuring.profile import Block
 
 BOTH: list[Callable[..., Block[Path]]] = [pyspy_on_scheduler, viztrace_scheduler]
 

@@ -19,7 +19,7 @@ from pytest_schedprof.judge.recordings import read_samples
 from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.report.flames import call_tree, flame
 from pytest_schedprof.report.pages import as_json
-from pytest_schedprof.store.run_files import read_run
+from pytest_schedprof.store.runs import read_run
 
 BODY = """
 LIMITS = "share(@comm) <= 99%", "calls(distributed.scheduler:SchedulerState._transition) <= 99"

@@ -155,8 +155,6 @@ def test_every_format_is_made_of_what_backends_left(
         assert read_speedscope(content).threads[0].stacks
     elif form == "collapsed":
         assert content.startswith(b"event loop;")
-    elif form == "pprof":
-        assert len(content) > 100
     elif form == "chrometrace":
         assert len(json.loads(content)["traceEvents"]) > 1000
     else:
@@ -174,29 +172,13 @@ def test_without_a_file_it_goes_to_standard_output(
 def test_a_format_that_cannot_be_made_names_what_can(
     session: Session, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["export", KEPT, session.runs, "--format", "pprof", "--backend"]
+    arguments = ["export", KEPT, session.runs, "--format", "collapsed", "--backend"]
     assert main([*arguments, "cprofile"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "pprof needs a recording of cputime or pyspy" in line
+    assert "collapsed needs a recording of cputime or pyspy" in line
     assert line.endswith(f"{KEPT} with cprofile: pstats")
     assert main([*arguments, "pyspy"]) == 2
     assert "only with cputime, counts, cprofile, viztracer" in capsys.readouterr().err
-    assert main(["export", "--format", "pprof"]) == 2
-    assert "give TEST" in capsys.readouterr().err
-
-
-def test_figures_for_github_action_benchmark(
-    session: Session, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["export", "--format", "github-action-benchmark", session.runs]) == 0
-    rows = json.loads(capfd.readouterr().out)
-    for row in rows:
-        assert set(row) <= {"name", "unit", "value", "range", "extra"}
-        assert isinstance(row["value"], float)
-    units = {row["name"]: row["unit"] for row in rows}
-    assert units[f"{KEPT} cputime cpu"] == "us/task"
-    assert units[f"{BROKEN} counts bytecodes"] == "bytecodes/task"
-    assert len(units) == len(rows)
 
 
 COMMAND = [sys.executable, "-c", "from pytest_schedprof.cli.main import main; exit(main())"]
@@ -241,18 +223,6 @@ def test_open_serves_a_run_and_nothing_beside_it(session: Session, tmp_path: Pat
             assert status == 404
             assert b"secret" not in content
         assert answered(port, "/run.json", host=f"elsewhere.example:{port}")[0] == 403
-
-
-def test_a_viewer_that_is_not_there_is_done_by_hand(
-    session: Session, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", "")
-    arguments = ["open", session.runs, "b`c", "--view"]
-    assert main([*arguments, "cputime"]) == 1
-    words = "program 'speedscope' is not installed (npm has it): open https://www.speedscope.app"
-    assert words in capsys.readouterr().err
-    assert main([*arguments, "counts"]) == 1
-    assert "no viewer is known for the files of counts" in capsys.readouterr().err
 
 
 def test_prune_keeps_the_last_runs_and_whatever_else_there_is(

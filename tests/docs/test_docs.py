@@ -21,7 +21,7 @@ from pytest_schedprof.measuring.options import MARKER_KEYWORDS, OPTIONS, Option
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import Run
-from pytest_schedprof.plugin import fixtures, hookspecs
+from pytest_schedprof.plugin import hooks, hookspecs
 from pytest_schedprof.store.records import json_schema
 from pytest_schedprof.virtual.behaviour import TRAITS
 from pytest_schedprof.workloads import WORKLOADS
@@ -42,7 +42,7 @@ def test_every_option_is_documented_in_all_its_forms(option: Option) -> None:
 
 def test_every_marker_keyword_fixture_and_hook_is_documented() -> None:
     names = [f"`{keyword}=" for keyword in MARKER_KEYWORDS]
-    names += [f"**`{name}`**" for name in vars(fixtures) if name.startswith("schedprof_")]
+    names += [f"**`{name}`**" for name in vars(hooks) if name.startswith("schedprof_")]
     names += [f"`{name}()`" for name in vars(hookspecs) if name.startswith("pytest_schedprof")]
     assert [name for name in names if name not in OPTIONS_PAGE] == []
 

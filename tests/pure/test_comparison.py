@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from measured import ENVIRONMENT, SCHEDULER, TRANSITION, counted, counted_in, measured, sampled
 
 from pytest_schedprof.judge.compare import compare, compare_in_turns
-from pytest_schedprof.judge.contrast import ALPHA
-from pytest_schedprof.judge.estimate import MANY
+from pytest_schedprof.judge.estimate import ALPHA, MANY
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Setting
 from pytest_schedprof.model.limit import Verdict

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.judge.contrast import Figure
 from pytest_schedprof.judge.costs import (
     KEPT,
     Costs,
@@ -19,6 +18,7 @@ from pytest_schedprof.judge.costs import (
     is_line,
     unit_of,
 )
+from pytest_schedprof.judge.estimate import Figure
 from pytest_schedprof.judge.exact import aligned
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.judge.verdicts import judge

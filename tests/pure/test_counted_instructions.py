@@ -28,8 +28,7 @@ from pytest_schedprof.errors import (
     SettingsError,
 )
 from pytest_schedprof.formats import callgrind
-from pytest_schedprof.formats.callgrind import Call, CallGraph, read_callgrind, with_names
-from pytest_schedprof.formats.unfolding import unfolded
+from pytest_schedprof.formats.callgrind import Call, CallGraph, read_callgrind, unfolded, with_names
 from pytest_schedprof.measuring.plan import make_plan
 from pytest_schedprof.measuring.settings import read_call
 from pytest_schedprof.model.profile import CodeLocation

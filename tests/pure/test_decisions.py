@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats.counted import read_decisions
+from pytest_schedprof.formats.counted import (
+    NOBODY,
+    Decided,
+    DecisionColumns,
+    HeldColumns,
+    TaskColumns,
+    TransferColumns,
+    read_decisions,
+)
 from pytest_schedprof.judge.parting import (
     choice_at,
     part,
@@ -21,14 +29,6 @@ from pytest_schedprof.judge.parting import (
     with_partings,
 )
 from pytest_schedprof.model.comparison import Comparison, Difference, Report
-from pytest_schedprof.model.decisions import (
-    NOBODY,
-    Decided,
-    DecisionColumns,
-    HeldColumns,
-    TaskColumns,
-    TransferColumns,
-)
 from pytest_schedprof.report.decisions import MOST_WORKERS, WIDTH, Picture, kind_of
 from pytest_schedprof.report.words import details_of, headline_of
 

@@ -9,7 +9,7 @@ import pytest
 from measured import ENVIRONMENT, SCHEDULER, counted, counted_in, measured, sampled
 
 from pytest_schedprof.judge.compare import compare, compare_in_turns, compare_one
-from pytest_schedprof.judge.contrast import ALPHA
+from pytest_schedprof.judge.estimate import ALPHA
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.matching import differing_settings
 from pytest_schedprof.model.comparison import Comparison, Outcome, Setting

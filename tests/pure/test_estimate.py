@@ -12,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_schedprof.judge.compare import InterimChecks
-from pytest_schedprof.judge.contrast import ALPHA, Contrast, largest_chance
 from pytest_schedprof.judge.estimate import (
+    ALPHA,
+    Contrast,
     bound_at,
     critical,
     degrees_of_freedom,
     estimate,
+    largest_chance,
     upper_tail,
 )
 from pytest_schedprof.model.limit import Estimate

@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, unknown_fields
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -19,8 +18,15 @@ from pytest_schedprof.backends.pyspy import PySpyBackend
 from pytest_schedprof.backends.sampling import WRITERS, check_formats, pictures
 from pytest_schedprof.backends.viztracer import VizTracerBackend
 from pytest_schedprof.errors import FormatError, SettingsError
-from pytest_schedprof.formats.exports import export_of, join_samples, join_traces, write_pprof
-from pytest_schedprof.formats.pictures import WIDTH, write_flamegraph, write_timeline
+from pytest_schedprof.formats.exports import export_of, join_samples, join_traces
+from pytest_schedprof.formats.pictures import (
+    WIDTH,
+    stays,
+    write_collapsed,
+    write_flamegraph,
+    write_raw,
+    write_timeline,
+)
 from pytest_schedprof.formats.speedscope import (
     Frame,
     Samples,
@@ -28,7 +34,6 @@ from pytest_schedprof.formats.speedscope import (
     read_speedscope,
     write_speedscope,
 )
-from pytest_schedprof.formats.unfolding import stays, write_collapsed, write_raw
 
 FILE = SpeedscopeFile(
     frames=[
@@ -45,90 +50,6 @@ FILE = SpeedscopeFile(
 )
 
 ARTIFACTS = [*PySpyBackend.artifacts, *VizTracerBackend.artifacts]
-
-NUMBER, TEXT = (
-    getattr(descriptor_pb2.FieldDescriptorProto, f"TYPE_{n}") for n in ("INT64", "STRING")
-)
-MESSAGES: dict[str, dict[str, tuple[int, Any]]] = {
-    "ValueType": {"type": (1, NUMBER), "unit": (2, NUMBER)},
-    "Label": {"key": (1, NUMBER), "str": (2, NUMBER)},
-    "Sample": {"*location_id": (1, NUMBER), "*value": (2, NUMBER), "*label": (3, "Label")},
-    "Line": {"function_id": (1, NUMBER), "line": (2, NUMBER)},
-    "Location": {"id": (1, NUMBER), "*line": (4, "Line")},
-    "Function": {"id": (1, NUMBER), "name": (2, NUMBER), "filename": (4, NUMBER)},
-    "Profile": {
-        "*sample_type": (1, "ValueType"),
-        "*sample": (2, "Sample"),
-        "*location": (4, "Location"),
-        "*function": (5, "Function"),
-        "*string_table": (6, TEXT),
-        "period_type": (11, "ValueType"),
-        "period": (12, NUMBER),
-    },
-}
-"""The messages of profile.proto that are written; a star marks repeated fields."""
-
-
-def read_pprof(content: bytes) -> Any:
-    """Read a profile with Google's own protocol buffers library."""
-    file = descriptor_pb2.FileDescriptorProto(name="profile.proto", package="p", syntax="proto3")
-    for name, fields in MESSAGES.items():
-        message = file.message_type.add(name=name)
-        for field, (number, kind) in fields.items():
-            added = message.field.add(name=field.strip("*"), number=number)
-            added.label = added.LABEL_REPEATED if field.startswith("*") else added.LABEL_OPTIONAL
-            if isinstance(kind, str):
-                added.type, added.type_name = added.TYPE_MESSAGE, f".p.{kind}"
-            else:
-                added.type = kind
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    profile = message_factory.GetMessageClass(pool.FindMessageTypeByName("p.Profile"))()
-    profile.ParseFromString(gzip.decompress(content))
-    assert not len(unknown_fields.UnknownFieldSet(profile))
-    return profile
-
-
-def test_pprof_holds_each_stack_with_its_thread_lines_and_time() -> None:
-    profile = read_pprof(write_pprof(FILE))
-    text = profile.string_table
-    assert text[0] == ""
-    assert [(text[t.type], text[t.unit]) for t in profile.sample_type] == [
-        ("samples", "count"),
-        ("time", "nanoseconds"),
-    ]
-    functions = {row.id: (text[row.name], text[row.filename]) for row in profile.function}
-    locations = {place.id: place.line[0] for place in profile.location}
-    assert sorted(functions.values()) == [
-        ("<lambda>", ""),
-        ("Class.work;fast", "a b.py"),
-        ("run", "a.py"),
-    ]
-    amounts = {}
-    for sample in profile.sample:
-        lines = [locations[number] for number in sample.location_id]
-        stack = tuple((functions[line.function_id][0], line.line) for line in lines)
-        assert text[sample.label[0].key] == "thread"
-        amounts[text[sample.label[0].str], stack] = tuple(sample.value)
-    run, inner, outer = ("run", 1), ("Class.work;fast", 300), ("Class.work;fast", 301)
-    assert amounts == {
-        ("event loop", (inner, run)): (3, 30_000_000),
-        ("event loop", (outer, run)): (1, 10_000_000),
-        ("event loop", (("<lambda>", 0), inner, run)): (1, 10_000_000),
-        ("other", (("<lambda>", 0), inner, run)): (1, 10_000_000),
-    }
-    assert (text[profile.period_type.unit], profile.period) == ("nanoseconds", 10_000_000)
-
-
-@given(st.lists(st.tuples(st.text(), st.integers(0, 2**40)), min_size=1, max_size=5))
-def test_pprof_keeps_any_names_and_lines(places: list[tuple[str, int]]) -> None:
-    frames = [Frame(name, None, line) for name, line in places]
-    threads = [Samples("t", array("q", [0]), 0, 0.01)]
-    profile = read_pprof(write_pprof(SpeedscopeFile(frames, [tuple(range(len(frames)))], threads)))
-    names = {row.id: profile.string_table[row.name] for row in profile.function}
-    lines = {place.id: place.line[0] for place in profile.location}
-    stack = [lines[number] for number in reversed(profile.sample[0].location_id)]
-    assert [(names[frame.function_id], frame.line) for frame in stack] == places
 
 
 def test_collapsed_has_a_line_for_each_stack_whatever_its_lines() -> None:
@@ -168,9 +89,9 @@ def test_traces_become_one_also_where_one_is_packed() -> None:
 
 def test_the_scheduler_is_exported_and_nobody_else() -> None:
     names = ["client.pyspy.speedscope.json", "worker-0.pyspy.speedscope.json"]
-    assert export_of(names, "pprof", ARTIFACTS) is None
+    assert export_of(names, "collapsed", ARTIFACTS) is None
     mine = ["scheduler.pyspy.speedscope.json", "scheduler.2.pyspy.speedscope.json"]
-    sampled = export_of([*names, *mine, "scheduler.viztracer.json"], "pprof", ARTIFACTS)
+    sampled = export_of([*names, *mine, "scheduler.viztracer.json"], "collapsed", ARTIFACTS)
     assert sampled is not None
     assert sampled.names == tuple(mine)
     traced = export_of([*mine, "scheduler.viztracer.json"], "chrometrace", ARTIFACTS)

@@ -64,8 +64,7 @@ def commands(root: Path) -> list[list[str]]:
         ["history", str(root), "--all", "--markdown"],
         ["history", str(root), "--json"],
         ["report", new, "--history", "--against", old],
-        ["export", "--format", "github-action-benchmark", new, "-o", "/dev/null"],
-        ["export", "test_0", new, "--format", "pprof", "-o", "/dev/null"],
+        ["export", "test_0", new, "--format", "collapsed", "-o", "/dev/null"],
         ["prune", str(root), "--keep", "2", "--dry-run"],
     ]
 

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from measured import TRANSITION, changed, counted, limited, measured, sampled
 
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.judge.others import Saved, keep_stacks, other_of
+from pytest_schedprof.judge.recordings import Saved, keep_stacks, other_of
 from pytest_schedprof.measuring.profiling import is_remarkable, trimmed
 from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.options import read_size
 from pytest_schedprof.model.result import Result, TargetFiles
-from pytest_schedprof.model.words import read_size
-from pytest_schedprof.report.pictures import drawn as drawn_of
+from pytest_schedprof.report.pages import drawn as drawn_of
 from pytest_schedprof.store.baselines import save_run
 from pytest_schedprof.store.places import Folder
 from pytest_schedprof.store.run_directory import RunDirectory
-from pytest_schedprof.store.run_files import read_run
+from pytest_schedprof.store.runs import read_run
 from pytest_schedprof.store.sources import Key, read_stacks, stacks_file_of, write_stacks
 
 KNOWN = BackendRegistry().facts

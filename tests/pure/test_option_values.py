@@ -18,8 +18,7 @@ from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.measuring.options import OPTIONS
 from pytest_schedprof.measuring.settings import read_value
 from pytest_schedprof.model.metric import METRICS
-from pytest_schedprof.model.options import Names, Seconds, read_options
-from pytest_schedprof.model.words import FALSE, TRUE
+from pytest_schedprof.model.options import FALSE, TRUE, Names, Seconds, read_options
 from pytest_schedprof.virtual.behaviour import TRAITS
 
 

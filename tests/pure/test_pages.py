@@ -17,9 +17,8 @@ from measured import TASKS, counted, measured, recorded
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.formats.counted import CountsFile
 from pytest_schedprof.judge.limits import LIMITABLE_OWNERS
-from pytest_schedprof.judge.others import other_of
 from pytest_schedprof.judge.owners import owner_of
-from pytest_schedprof.judge.recordings import Names, busy_stacks, trimmed
+from pytest_schedprof.judge.recordings import Names, busy_stacks, other_of, trimmed
 from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.profile import Stack
@@ -28,8 +27,8 @@ from pytest_schedprof.model.run import Course, Moment, Point, Series, Setting, S
 from pytest_schedprof.report.code import MOST_LINES, code_of
 from pytest_schedprof.report.flames import GRAINS, MOST_PAIRS, as_content, call_tree, slices_of
 from pytest_schedprof.report.pages import as_json, page_of_run
-from pytest_schedprof.report.pictures import drawn as drawn_of
-from pytest_schedprof.store.run_files import read_run
+from pytest_schedprof.report.pages import drawn as drawn_of
+from pytest_schedprof.store.runs import read_run
 from pytest_schedprof.store.sources import add_sources
 
 TRANSITION = "distributed.scheduler:SchedulerState._transition"

@@ -274,7 +274,6 @@ OURS = {
     "pytest_schedprof.clusters",
     "pytest_schedprof.evidence",
     "pytest_schedprof.plugin",
-    "pytest_schedprof.plugin.fixtures",
     "pytest_schedprof.plugin.hooks",
     "pytest_schedprof.plugin.hookspecs",
     "pytest_schedprof.plugin.stash",

@@ -16,16 +16,14 @@ from measured import recorded
 from pytest_schedprof.backends.cputime import by_span
 from pytest_schedprof.judge.shares import (
     BusyTime,
+    Tally,
+    blocks_for,
     counted_by_span,
     sampled_by_span,
     shares_of,
-    wall_of,
-)
-from pytest_schedprof.judge.tally import (
-    Tally,
-    blocks_for,
     tally_blocks,
     total,
+    wall_of,
 )
 from pytest_schedprof.model.limit import Estimate
 from pytest_schedprof.model.profile import CostProfile, SampleProfile, SpanCounts, Stack, Thread

@@ -21,8 +21,7 @@ from support import Project
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.errors import RecordingError, StuckError
-from pytest_schedprof.formats.counted import read_decisions
-from pytest_schedprof.model.decisions import Decided
+from pytest_schedprof.formats.counted import Decided, read_decisions
 from pytest_schedprof.model.profile import CostProfile
 from pytest_schedprof.virtual.choices import EvenSamples
 from pytest_schedprof.virtual.loop import EPOCH

@@ -10,10 +10,9 @@ import pytest
 from support import Project
 
 from pytest_schedprof.cli.main import main
-from pytest_schedprof.formats.counted import read_decisions
+from pytest_schedprof.formats.counted import KINDS, NOBODY, RULES, Decided, read_decisions
 from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.comparison import Difference, Parting
-from pytest_schedprof.model.decisions import KINDS, NOBODY, RULES, Decided
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.store.records import read_record
 
