@@ -19,8 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .child import ChildRecording, allow_tracing
-from .recordings import begin, forget, keep, path_of, under_way
+from .recordings import ChildRecording, allow_tracing, begin, forget, keep, path_of, under_way
 
 DEPTH = 10
 """Further frames on the stack: a profiler needs more time for a deeper one.

@@ -11,6 +11,9 @@ Key = str | tuple[str, int]
 """The name of a recorded task: its prefix and its number, or its group and its number."""
 
 
+ACTOR = "actor"
+"""The annotation of tasks that are actors. Clients name these beside a graph, not in it."""
+
 LAST = 999_999_999
 """Numbers in names count down from here, so that they have the same number of digits."""
 

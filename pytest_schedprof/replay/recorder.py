@@ -21,8 +21,7 @@ from distributed.metrics import time
 from tornado.ioloop import PeriodicCallback
 
 from pytest_schedprof.agent.patches import wrap
-from pytest_schedprof.model.workload import Group
-from pytest_schedprof.replay.graphs import ACTOR
+from pytest_schedprof.model.workload import ACTOR, Group
 from pytest_schedprof.replay.hearing import (
     MOST_GROUPS,
     GraphRows,

@@ -2,6 +2,9 @@
 
 An ordinary loop sleeps until its next timer. This one sets its clock to that timer, provided that
 the test's process does nothing but wait.
+
+The process that has the turn handles messages, and the other one waits. The cluster sends its time
+with the turn. The test's process sends in return when its next timer is due.
 """
 
 from __future__ import annotations
@@ -9,19 +12,22 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import json
 import selectors
+import socket
+import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from select import select
+from selectors import EVENT_WRITE, SelectorKey
 from typing import Any
 
 from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.errors import StuckError
 from pytest_schedprof.virtual.stories import Fault, names_at_work, tell_standstill
-from pytest_schedprof.virtual.turns import Turns, acknowledge, have_arrived
 
 
 class AtOnce(Executor):
@@ -67,6 +73,79 @@ HOLLOW = ("executor", "hollow_server", "hollow_worker", "worker")
 """Modules of this room that replace a worker's, and read its clock."""
 
 PACKAGES = ("dask.", "distributed.", *(f"pytest_schedprof.virtual.{name}." for name in HOLLOW))
+
+
+OUTQ = 0x5411
+"""Linux's ioctl for the number of bytes of a socket that the other end has not received."""
+
+OWN = "schedprof-own"
+"""Marks a connection of the session, which outlives the scheduler."""
+
+
+class Turns:
+    """One end of the connection by which the turn passes between cluster and test."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.connection = connection
+        self._received = b""
+
+    def give(self, **what: Any) -> None:
+        """Give the turn away."""
+        self.connection.sendall(json.dumps(what).encode() + b"\n")
+
+    def take(self) -> dict[str, Any] | None:
+        """Wait for the turn; None if the other end has gone."""
+        while b"\n" not in self._received:
+            try:
+                piece = self.connection.recv(65536)
+            except OSError:
+                piece = b""
+            if not piece:
+                return None
+            self._received += piece
+        line, _, self._received = self._received.partition(b"\n")
+        what: dict[str, Any] = json.loads(line)
+        return what
+
+
+def acknowledge(sockets: Iterable[Any]) -> None:
+    """Acknowledge at once what these sockets have received.
+
+    By default Linux waits for up to 40 ms. Until then neither process knows that everything has
+    arrived, and they would pass the turn back and forth.
+    """
+    if sys.platform != "linux":
+        return
+    for descriptor in sockets:
+        borrowed = socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=descriptor)
+        try:
+            borrowed.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+        except OSError:  # it is not one of TCP
+            pass
+        finally:
+            borrowed.detach()
+
+
+def have_arrived(sockets: Mapping[Any, SelectorKey]) -> bool:
+    """Return whether all that was sent on these sockets is in the receivers' buffers.
+
+    If a loop waits to write to a socket, this is full, or its connection is not made yet.
+    """
+    if any(socket.events & EVENT_WRITE for socket in sockets.values()):
+        return False
+    if sys.platform != "linux":
+        return True
+    from fcntl import ioctl
+
+    for descriptor in sockets:
+        try:
+            (left,) = struct.unpack("i", ioctl(descriptor, OUTQ, b"\0" * 4))
+        except OSError:  # it is not a socket, or is listening
+            continue
+        if left:
+            return False
+    return True
 
 
 def replace_clocks(reading: Callable[[], float]) -> ExitStack:
