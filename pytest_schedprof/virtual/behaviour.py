@@ -16,7 +16,7 @@ from dask.utils import parse_bytes
 from distributed.worker_state_machine import WorkerState
 
 from pytest_schedprof.errors import SchedprofError, SettingsError
-from pytest_schedprof.formats.workload import check_files, read_files
+from pytest_schedprof.formats.workload import check_file, read_file
 from pytest_schedprof.model.options import Reader
 from pytest_schedprof.model.words import read_seconds, read_size
 from pytest_schedprof.model.workload import Result, Task, Workforce, Workload, workforce_of
@@ -123,7 +123,7 @@ class RecordedTasks:
         """
         self._path = path
         try:
-            check_files(path)
+            check_file(path)
         except SchedprofError as error:
             text = str(error).removeprefix("schedprof: ")
             raise SettingsError(f"schedprof: cluster option workload: {text}") from None
@@ -144,7 +144,7 @@ class RecordedTasks:
 
     @cached_property
     def _workload(self) -> Workload:
-        return read_files(self._path)
+        return read_file(self._path)
 
     @cached_property
     def _results(self) -> dict[Any, Result]:
