@@ -10,7 +10,6 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -238,7 +237,6 @@ class _FileBlock(Block[Path]):
             [self._backend],
             self._timeout_s,
             death=cluster.death,
-            tell=partial(logger.warning, "schedprof: %s"),
         )
         self._round = opened.enter_context(ExitStack())
         self._round.enter_context(self._recorder.round())

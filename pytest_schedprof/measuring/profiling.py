@@ -264,11 +264,6 @@ class ProfiledTest:
         gathering = gather(self.plan.evidence, scheduler, self._observed)
         return Side(self._test_id, self._started_at, self.plan, scheduler, gathering, name)
 
-    def tell_by(self, tell: Callable[[str], None]) -> None:
-        """Have the user told at once what a recording says before its window."""
-        for side in self.schedule.sides.all:
-            side.recorder.tell = tell
-
     @property
     def recorder(self) -> Recorder:
         """The recorder of the scheduler under test."""
