@@ -23,8 +23,8 @@ from pytest_schedprof.evidence.contract import (
     Kind,
     Need,
     RunFigures,
+    as_json,
 )
-from pytest_schedprof.evidence.pictures import as_json
 from pytest_schedprof.formats.charts import (
     COLOURS,
     ROW,

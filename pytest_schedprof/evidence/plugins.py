@@ -22,8 +22,8 @@ from pytest_schedprof.evidence.contract import (
     Kind,
     ObservedTest,
     RunFigures,
+    as_json,
 )
-from pytest_schedprof.evidence.pictures import as_json
 from pytest_schedprof.model.result import BackendResult
 
 HOOK = "the hook pytest_schedprof_plugins"

@@ -22,8 +22,7 @@ from pytest_schedprof.virtual.blocked import (
     Watch,
     interrupt,
 )
-from pytest_schedprof.virtual.governed import GovernedLoop
-from pytest_schedprof.virtual.loop import EPOCH, Turns, acknowledge, have_arrived
+from pytest_schedprof.virtual.loop import EPOCH, GovernedLoop, Turns, acknowledge, have_arrived
 from pytest_schedprof.virtual.stories import Fault
 
 CHECK_S = 0.05
