@@ -69,6 +69,7 @@ def run(client: Client, tasks: int, path: Path | None) -> float:
 def begin_count(path: str, dask_scheduler: Any = None) -> None:
     """Count instructions, and record into a file if one is named; runs in the scheduler."""
     from pytest_schedprof.agent.instructions import START_INSTRUMENTATION, leave_out, request
+    from pytest_schedprof.formats.workload import as_block
     from pytest_schedprof.replay.recorder import WorkloadRecorder
     from pytest_schedprof.replay.writing import FileWriter
 
@@ -76,7 +77,7 @@ def begin_count(path: str, dask_scheduler: Any = None) -> None:
         """Packs and writes in the thread that is counted."""
 
         def write(self, block: dict[str, Any]) -> None:
-            self._keep(block)
+            self.keep(as_block(block))
 
     dask_scheduler.recorder = None
     dask_scheduler.not_counted = leave_out()

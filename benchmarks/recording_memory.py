@@ -22,7 +22,7 @@ from distributed import Client, Future, wait
 from figures import closing_line
 
 from pytest_schedprof.clusters.own import SimulatedCluster
-from pytest_schedprof.formats.workload import read_files
+from pytest_schedprof.formats.workload import read_file
 from pytest_schedprof.replay.fetching import record_workload
 
 WORKERS = 16
@@ -88,7 +88,7 @@ def main() -> int:
                 for side in (alone, recorded) if number % 2 else (recorded, alone):
                     side.round(arguments.tasks)
             left = recorded.client.run_on_scheduler(known)
-        tasks = sum(1 for _ in read_files(str(path)).tasks())
+        tasks = sum(1 for _ in read_file(str(path)).tasks())
     report(alone, recorded, tasks, left)
     return 0
 

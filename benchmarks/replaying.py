@@ -28,7 +28,7 @@ from figures import closing_line
 
 from pytest_schedprof.clusters.own import OwnCluster, SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.formats.workload import read_files
+from pytest_schedprof.formats.workload import read_file
 from pytest_schedprof.model.workload import Workload
 from pytest_schedprof.replay.fetching import record_workload
 from pytest_schedprof.replay.replaying import arrive, leave
@@ -148,7 +148,7 @@ def run(
                 transitions, sent = client.run_on_scheduler(end)
     finally:
         cluster.close()
-    workload = read_files(str(path))
+    workload = read_file(str(path))
     return Figures(transitions / len(workload.results), makespan(workload), sent)
 
 

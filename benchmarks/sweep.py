@@ -181,7 +181,6 @@ class Requests:
         "duration": "exponential(200ms); inc: exponential(50ms)",
         "nbytes": "lognormal(1MB, 2)",
         "failures": "0.02",
-        "long_running": "0.02",
         "horizon": "3h",
     }
 )

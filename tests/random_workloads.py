@@ -23,7 +23,6 @@ PREFIXES = ("load", "sum", "sum-partial", "read-parquet", "my_secret")
 RESOURCES = ("GPU", "database")
 CLIENTS, WORKERS, GROUPS = 3, 4, 20
 BEGUN = ("2026-11-23T14:20:42+00:00", "2026-11-23T16:00:00+01:00", "")
-NAMES = ("", "3f1c", "9a77")
 RELEASES = ("2026.8.0", "2024.8.1")
 
 
@@ -47,8 +46,6 @@ class Maker:
         return Workload(
             self.random.choice(RELEASES),
             self.random.choice(BEGUN),
-            self.random.choice(NAMES),
-            self.time(),
             float(self.random.randrange(10**9)),
             graphs,
             [self.release(time) for time in self.times(self.events)],

@@ -2,6 +2,12 @@
 
 Code is chosen by the name of its module, which its globals tell: that of imported code, and that of
 functions that were defined or put in place of others while the recording was at work.
+
+The order of a set of strings depends on the hash seed, which is another one in each process unless
+`PYTHONHASHSEED` is set. Two kinds of sets decide how much work the scheduler does, and get an order
+of their own meanwhile: constant sets of strings, such as the names of all task states, which each
+new task group copies in that order; and sets of tasks, whose hash is that of their key. Sets of
+plain keys keep the order of the seed.
 """
 
 from __future__ import annotations
@@ -12,7 +18,8 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack
 from types import CodeType, FrameType, ModuleType
 from typing import Any
@@ -20,7 +27,7 @@ from typing import Any
 import distributed.utils
 
 from .names import functions_of
-from .patches import wrap
+from .patches import replace, wrap
 
 BODY = "<module>"
 """Name of the code that runs when a module is imported."""
@@ -177,3 +184,49 @@ def in_offload_thread(function: Callable[[], object]) -> None:
     """Run a function before whatever is offloaded from now on; the only thread keeps the order."""
     if executor := getattr(distributed.utils, "_offload_executor", None):
         executor.submit(function)
+
+
+HASHING = "distributed.scheduler"
+"""The module whose tasks, workers and clients store the hash of their name."""
+
+BUILTIN = hash
+
+
+class _Sorted:
+    """A set of strings whose elements are in alphabetical order."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(sorted(super().__iter__()))  # type: ignore[misc]
+
+
+class SortedSet(_Sorted, set[str]):
+    """The same of a `set`."""
+
+
+class SortedFrozenset(_Sorted, frozenset[str]):
+    """The same of a `frozenset`."""
+
+
+KINDS: dict[type, Any] = {set: SortedSet, frozenset: SortedFrozenset}
+
+
+def unseeded_hash(value: Any) -> int:
+    """Return a hash that is the same in every process; equal values have equal hashes."""
+    if isinstance(value, str):
+        return zlib.crc32(value.encode("utf-8", "surrogatepass"))
+    if isinstance(value, tuple):
+        return BUILTIN(tuple(map(unseeded_hash, value)))
+    return BUILTIN(value)
+
+
+def put_in_order(modules: Iterable[str], undo: ExitStack) -> None:
+    """Replace the constants of the modules whose names match, and `hash` where tasks use it."""
+    is_chosen = any_of(modules)
+    for name, module in list(sys.modules.items()):
+        if module is not None and is_chosen(name):
+            for constant, value in list(vars(module).items()):
+                kind = KINDS.get(type(value)) if constant.isupper() else None
+                if kind and all(isinstance(element, str) for element in value):
+                    replace(vars(module), constant, kind(value), undo)
+    if HASHING in sys.modules:
+        replace(vars(sys.modules[HASHING]), "hash", unseeded_hash, undo)

@@ -14,13 +14,12 @@ from typing import Any
 
 from distributed import Client
 
-from .choice import BODY, Answer, Choice
+from .choice import BODY, Answer, Choice, put_in_order
 from .counted import Callers, Counted, lines_of
 from .decisions import world_of
 from .monitoring import Monitor, MonitorBySpan
 from .names import codes_of
 from .opcodes import Opcodes
-from .orders import put_in_order
 from .recordings import Recording, as_json, begin, under_way
 from .spans import Whose, whose_in
 from .traffic import Traffic

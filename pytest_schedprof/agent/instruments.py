@@ -8,8 +8,6 @@ from importlib.util import find_spec
 from itertools import takewhile
 from typing import Any
 
-import cloudpickle
-
 from .facts import process
 
 
@@ -43,25 +41,6 @@ def stop_samplers(keys: Sequence[str], dask_scheduler: Any = None) -> list[list[
     """Return what each sampler saw: times and bytes."""
     end = dask_scheduler.handlers["memory_sampler_stop"]
     return [end(key=key) for key in keys]
-
-
-async def begin_plugin(kind: str, pickled: bytes, dask_scheduler: Any = None) -> None:
-    """Make a plugin of the class and add it."""
-    plugin = cloudpickle.loads(pickled)()
-    dask_scheduler.add_plugin(plugin, name=name_of(kind))
-    await plugin.start(dask_scheduler)
-
-
-def end_plugin(kind: str, dask_scheduler: Any = None) -> Any:
-    """Remove the plugin, and return what it has to tell."""
-    plugin = dask_scheduler.plugins[name_of(kind)]
-    dask_scheduler.remove_plugin(name=name_of(kind))
-    return plugin.evidence()
-
-
-def name_of(kind: str) -> str:
-    """Return the name under which the scheduler has the plugin."""
-    return f"schedprof-{kind}"
 
 
 NAME = "task-stream"

@@ -19,32 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .child import ChildRecording, allow_tracing
-from .recordings import begin, forget, keep, path_of, under_way
-
-DEPTH = 10
-"""Further frames on the stack: a profiler needs more time for a deeper one.
-
-Those of the event loop and of the call are about twelve already. A transition of a task that a
-worker has finished is at a depth of 20 to 25.
-"""
-
-
-def keep_busy(seconds: float, dask_scheduler: Any = None) -> float:
-    """Keep this thread busy below some frames of its own; return the seconds that it took."""
-    begun = time.perf_counter()
-    descend(DEPTH, begun + seconds)
-    return time.perf_counter() - begun
-
-
-def descend(frames: int, end: float) -> None:
-    """Be busy until that time, with so many more frames on the stack."""
-    if frames:
-        descend(frames - 1, end)
-        return
-    while time.perf_counter() < end:
-        pass
-
+from .recordings import ChildRecording, allow_tracing, begin, forget, keep, path_of, under_way
 
 TICKS = 2
 """Samples to wait for: the first may have been taken just before the beacon started."""
@@ -72,9 +47,6 @@ ENDED = b"e"
 GUARD_PATIENCE_S = 5.0
 
 BEACON_S = 0.002
-
-SLICES, SLICE_S = 3, 0.1
-"""How often, and how long, the samples of a busy thread are counted at most."""
 
 
 def find_pyspy() -> str | None:
@@ -124,39 +96,6 @@ def watched_beacon(seconds: float) -> tuple[int, bool]:
     before = others_worked()
     stops = beacon(seconds)
     return stops, others_worked() - before < QUIET_S
-
-
-def deep_beacon(frames: int) -> int:
-    """Return how often the beacon was stopped, with so many more frames on the stack."""
-    return deep_beacon(frames - 1) if frames else beacon(BEACON_S)
-
-
-async def stops_per_second() -> float:
-    """Return how often this thread is stopped per second in which it is busy.
-
-    It is busy in short turns, between which the event loop does its work.
-    """
-    stops, busy_s = 0, 0.0
-    while busy_s < SLICE_S:
-        begun = time.perf_counter()
-        stops += deep_beacon(DEPTH)
-        busy_s += time.perf_counter() - begun
-        await asyncio.sleep(0)
-    return stops / busy_s
-
-
-async def sampled_hz(enough: float, dask_scheduler: Any = None) -> float | None:
-    """Return how many samples per second a py-spy at work takes of this thread if it is busy.
-
-    Ends with the first slice in which that is enough, because other processes can take a slice from
-    py-spy. None where stops cannot be counted.
-    """
-    best = 0.0
-    for _ in range(SLICES if COUNTS_HOLDS else 0):
-        best = max(best, await stops_per_second())
-        if best >= enough:
-            break
-    return best if COUNTS_HOLDS else None
 
 
 class PySpyRecording(ChildRecording):

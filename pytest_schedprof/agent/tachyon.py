@@ -8,8 +8,7 @@ import sys
 import time
 from typing import Any
 
-from .child import ChildRecording, allow_tracing
-from .recordings import begin, forget, keep, under_way
+from .recordings import ChildRecording, allow_tracing, begin, forget, keep, under_way
 
 FIRST_PYTHON = (3, 15)
 

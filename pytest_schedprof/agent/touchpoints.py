@@ -144,7 +144,7 @@ TOUCHPOINTS = (
     ),
     # dask's own instruments
     Touchpoint(
-        "evidence/client.py",
+        "evidence/phases.py",
         "the client's CPU time of a phase is counted as that of another, or as none",
         (
             "distributed.client:collections_to_expr | distributed.client:Client.collections_to_dsk",
@@ -193,7 +193,7 @@ TOUCHPOINTS = (
         ),
     ),
     Touchpoint(
-        "virtual/arrivals.py",
+        "virtual/node.py",
         "hollow workers cannot be made, or take several times as long for an event",
         (
             "distributed.worker_state_machine:StateMachineEvent._classes",

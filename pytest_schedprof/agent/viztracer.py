@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
 import importlib
 import inspect
-import json
 import mmap
 import os
-import pickle
 import re
 import sys
 import threading
@@ -16,93 +13,10 @@ import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from importlib import import_module
 from typing import Any
 
-from .patches import Patches, Step, replace, similar
+from .patches import Patches, Step, similar
 from .recordings import Recording, begin, path_of, under_way, unnamed_file
-
-GLOBAL = "__viz_tracer__"
-"""Name among the builtins by which `viztracer.get_tracer()` finds the tracer."""
-
-
-class PluginError(Exception):
-    """A plugin of viztracer that cannot be loaded."""
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(name, reason)
-        self.name, self.reason = name, reason
-
-
-class Around:
-    """Options of viztracer that do something before, after or beside the trace itself."""
-
-    def __init__(self, tracer: Any, options: dict[str, Any]) -> None:
-        """Load the plugins.
-
-        Raises:
-            PluginError: for one that cannot be loaded.
-        """
-        self.tracer, self.options = tracer, options
-        self.plugins = [loaded(tracer, *plugin) for plugin in options["plugins"]]
-        """A manager of viztracer for each."""
-
-    def begin(self) -> Callable[[], None]:
-        """Begin to do it, and return a function that ends it."""
-        undo = ExitStack()
-        if self.options["register_global"]:
-            replace(vars(builtins), GLOBAL, self.tracer, undo)
-        if self.options["log_print"]:
-            self.tracer.overload_print()
-            undo.callback(self.tracer.restore_print)
-        self.tell_plugins("pre-start")
-        undo.callback(self.tell_plugins, "post-stop")
-        return undo.close
-
-    def tell_plugins(self, when: str) -> None:
-        """Tell all plugins that something happens."""
-        for plugin in self.plugins:
-            plugin.event(when)
-
-    def close(self) -> None:
-        """End all plugins."""
-        while self.plugins:
-            self.plugins.pop().terminate()
-
-    def dump(self, path: str) -> None:
-        """Write the trace; what plugins or sources change is made of Python objects, slowly."""
-        if not (self.plugins or self.options["file_info"]):
-            self.tracer.dump(path)
-            return
-        self.tracer.parsed = False
-        self.tracer.parse()
-        self.tell_plugins("pre-save")
-        data = prepared(self.tracer.data, with_sources=self.options["file_info"])
-        self.tracer.data = {}
-        text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), default=str)
-        with open(path, "wb") as file:
-            file.write(text.encode("utf-8", "replace"))
-
-
-def loaded(tracer: Any, name: str, pickled: bytes) -> Any:
-    """Return viztracer's manager of a plugin. For a missing one it would end the process."""
-    try:
-        plugin = pickle.loads(pickled)
-        return import_module("viztracer.vizplugin").VizPluginManager(tracer, [plugin])
-    except SystemExit:
-        raise PluginError(name, "viztracer found no such plugin") from None
-    except Exception as error:
-        raise PluginError(name, f"{type(error).__name__}: {error}") from error
-
-
-def prepared(data: dict[str, Any], *, with_sources: bool) -> dict[str, Any]:
-    """Return a trace with the sources of its functions, and last what tells that it overflowed."""
-    builder = import_module("viztracer.report_builder").ReportBuilder(data, verbose=0)
-    builder.prepare_json(file_info=with_sources)
-    made = dict(builder.combined_json)
-    metadata = made.pop("viztracer_metadata")
-    return {**made, "viztracer_metadata": metadata}
-
 
 BEGIN, END = "schedprof: begin", "schedprof: end"
 """Marks at both ends of the trace, on the thread that is recorded."""
@@ -204,10 +118,9 @@ class VizTracerRecording(Recording):
 
     kind = "viztracer"
 
-    def __init__(self, client: str, tracer: Any, around: dict[str, Any]) -> None:
+    def __init__(self, client: str, tracer: Any) -> None:
         super().__init__(client)
         self.tracer = tracer
-        self.around = Around(tracer, around)
         # viztracer's own `start` and `stop` are Python functions, which would be in the trace.
         base = importlib.import_module("viztracer.snaptrace").Tracer
         self.hook: Callable[[], None] = base.start.__get__(tracer)
@@ -233,7 +146,6 @@ class VizTracerRecording(Recording):
         self.undo.callback(setattr, self.tracer, "log_gc", False)
         if HIDES_RESUMPTIONS:
             self.undo.callback(Resumption(self.resume).begin())
-        self.undo.callback(self.around.begin())
         if at_once:
             self.hook()
             self.is_tracing = True
@@ -323,7 +235,7 @@ class VizTracerRecording(Recording):
         # The file has no name, so a scheduler that dies while it is written leaves none.
         descriptor = unnamed_file()
         try:
-            self.around.dump(path_of(descriptor))
+            self.tracer.dump(path_of(descriptor))
             if os.fstat(descriptor).st_size:  # nothing was written to a full disk
                 self.trace_file = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
         finally:
@@ -340,7 +252,6 @@ class VizTracerRecording(Recording):
         super().remove()
         if not self.is_over:
             self.finish()
-        self.around.close()
         if self.trace_file is not None:
             self.trace_file.close()
 
@@ -361,7 +272,6 @@ async def start(
     options: dict[str, Any],
     traced: list[str],
     logged: list[str],
-    around: dict[str, Any],
     dask_scheduler: Any = None,
 ) -> dict[str, Any]:
     """Start a recording; return a `token`, or a `problem` and facts about it."""
@@ -374,10 +284,7 @@ async def start(
     except ImportError:
         has_wheel = sys.version_info < (3, 15)
         return {"problem": "not-installed", "executable": sys.executable, "has_wheel": has_wheel}
-    try:
-        recording = VizTracerRecording(client, tracer, around)
-    except PluginError as error:
-        return {"problem": "no-plugin", "name": error.name, "log": error.reason}
+    recording = VizTracerRecording(client, tracer)
     try:
         if problem := patch_all(recording, dask_scheduler, traced, logged):
             recording.remove()

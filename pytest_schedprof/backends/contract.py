@@ -180,14 +180,6 @@ class Backend(ABC):
             FormatError: if it is not what this backend writes.
         """
 
-    def kept_rate(self, target: Target, *, timeout_s: float) -> float | None:
-        """Return the samples per second that it keeps up with while the target is busy.
-
-        `schedprof doctor` asks for it on a scheduler of its own, because the target is kept busy
-        for about half a second. None, the default, if there is nothing to tell.
-        """
-        return None
-
     def extras(self, content: bytes) -> Mapping[str, bytes]:
         """Return further artifacts made of a recording, by the endings of their names."""
         return {}

@@ -6,7 +6,6 @@ import inspect
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,27 +27,8 @@ from pytest_schedprof.errors import (
     SchedprofError,
     SettingsError,
 )
-from pytest_schedprof.formats.speedscope import count_samples, holds_frame, without_process
+from pytest_schedprof.formats.speedscope import holds_frame, without_process
 from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact
-
-BUSY_S = 0.5
-"""How long the target is kept busy: 90 samples of a sampler that takes 180 a second."""
-
-
-def measure_kept_rate(hasty: Backend, target: Target, *, timeout_s: float) -> float:
-    """Keep the target busy for a moment, and return the samples per second that show it.
-
-    Args:
-        hasty: a backend that writes speedscope and is asked for more than it can keep up with.
-        target: a process that nobody else needs meanwhile.
-        timeout_s: for the start and the end of the recording.
-    """
-    recording = hasty.start(target, timeout_s=timeout_s)
-    seconds: float = target.call(agent.keep_busy, BUSY_S, timeout_s=timeout_s)
-    content = recording.stop(timeout_s=timeout_s).content
-    code = agent.keep_busy.__code__
-    return count_samples(content, code.co_name, code.co_filename) / seconds
-
 
 MAX_ERROR_SHARE = 0.5
 """Fraction of failed samples above which a profile is refused."""
@@ -109,19 +89,6 @@ logger = logging.getLogger(__name__)
 MAX_BEHIND = 0.1
 """Fraction of the window by which samples may be late; py-spy reports a second and more."""
 
-USUAL_HZ = 100.0
-"""Rate up to which nothing is measured beforehand: the default one."""
-
-FEW = 0.5
-"""Fraction of the rate below which the samples beforehand are told: a tenth of a second of a busy
-machine scatters by a third, and a scheduler that waits lets py-spy make up for it."""
-
-_known: set[tuple[str, float]] = set()
-"""Where this session has measured beforehand, and at which rates."""
-
-HASTY_HZ = 5000.0
-"""A rate that py-spy cannot keep up with: it takes 0.5 ms and more for one sample."""
-
 MODES = ("native", "gil", "idle", "nonblocking", "subprocesses")
 """Flags that change what a sample means."""
 
@@ -179,25 +146,6 @@ class PySpyRecording(RemoteRecording):
         if not self._options.subprocesses:
             return raw
         return replace(raw, content=without_process(raw.content, self._watchdog))
-
-    def forewarn(self, *, timeout_s: float) -> tuple[str, ...]:
-        """Return a warning if py-spy takes far too few samples while the scheduler is busy.
-
-        Measures that once for each machine and rate, in a third of a second at most.
-        """
-        place = (self._target.label.rpartition(":")[0], self._rate_hz)
-        is_usual = self._rate_hz <= USUAL_HZ or self._options.nonblocking
-        if is_usual or self._target.kind != "scheduler" or place in _known:
-            return ()
-        _known.add(place)
-        enough = FEW * self._rate_hz
-        hz = self._target.call(agent.sampled_hz, enough, timeout_s=timeout_s)
-        if hz is None or hz >= enough:
-            return ()
-        return (
-            f"py-spy takes about {hz:.0f} of {self._rate_hz:g} samples per second here while the "
-            f"scheduler is busy; set {_rate(max(hz, 1))}",
-        )
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
         if self._options.log_level:
@@ -318,12 +266,6 @@ class PySpyBackend(SamplingBackend):
         return RecordingError(
             f"schedprof: py-spy took no sample within {timeout_s:g} s: {reason(log)!r}"
         )
-
-    def kept_rate(self, target: Target, *, timeout_s: float) -> float | None:
-        """Measure it with these options, at a rate that is too high."""
-        hasty = copy(self)
-        hasty.rate_hz = HASTY_HZ
-        return measure_kept_rate(hasty, target, timeout_s=timeout_s)
 
 
 def _program(answer: Mapping[str, Any], label: str) -> bytes:

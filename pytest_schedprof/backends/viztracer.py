@@ -11,8 +11,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-import cloudpickle
-
 from pytest_schedprof.agent import viztracer as agent
 from pytest_schedprof.backends.contract import Backend, RawProfile, Setting
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
@@ -25,7 +23,7 @@ from pytest_schedprof.errors import (
 )
 from pytest_schedprof.formats.chrometrace import mended, read_trace
 from pytest_schedprof.model.backend import TRACE, Artifact
-from pytest_schedprof.model.options import name_of, plain
+from pytest_schedprof.model.options import plain
 from pytest_schedprof.model.profile import CostProfile, Namer
 
 PAGE_S = 120.0
@@ -68,14 +66,6 @@ class VizTracerOptions:
     """Keep the arguments of every call, as text."""
     log_func_retval: bool = False
     """Keep what every call returned, as text."""
-    log_print: bool = False
-    """Put what is printed into the trace instead."""
-    file_info: bool = False
-    """Put the sources of the traced functions into the trace."""
-    register_global: bool = False
-    """Let code on the scheduler find the tracer by `viztracer.get_tracer()`."""
-    plugins: tuple[Any, ...] = ()
-    """Plugins of viztracer, as objects or as their commands."""
 
     def check(self) -> None:
         """Raise SettingsError for values that are not possible."""
@@ -96,15 +86,8 @@ class VizTracerOptions:
 
     def of_tracer(self) -> dict[str, Setting]:
         """Return the options that are attributes of a tracer."""
-        own = {"format", "trace_sparse", "log_sparse", "tracer_entries", *self.around}
+        own = {"format", "trace_sparse", "log_sparse", "tracer_entries"}
         return {name: value for name, value in plain(self).items() if name not in own}
-
-    @property
-    def around(self) -> dict[str, Any]:
-        """Return the options for what is done around a trace."""
-        names = ("log_print", "file_info", "register_global")
-        plugins = [(name_of(plugin), cloudpickle.dumps(plugin)) for plugin in self.plugins]
-        return {**{name: getattr(self, name) for name in names}, "plugins": plugins}
 
 
 def _wrong(name: str, expected: str, value: object) -> SettingsError:
@@ -173,7 +156,7 @@ class VizTracerBackend(RemoteBackend):
 
     @property
     def mode(self) -> str:
-        calm = {"format", "tracer_entries", "file_info", "register_global"}
+        calm = {"format", "tracer_entries"}
         changed = (
             (field.name, getattr(self.options, field.name))
             for field in fields(self.options)
@@ -190,7 +173,7 @@ class VizTracerBackend(RemoteBackend):
         options = self.options
         traced = list(options.trace_sparse)
         entries, of_tracer = options.tracer_entries, options.of_tracer()
-        return (target.client_id, entries, of_tracer, traced, options.logged, options.around)
+        return (target.client_id, entries, of_tracer, traced, options.logged)
 
     def refusal(
         self, answer: Mapping[str, Any], target: Target, timeout_s: float
@@ -208,11 +191,6 @@ class VizTracerBackend(RemoteBackend):
                 f"traces on Python 3.11, which reports returns without calls; {label} needs 1.1.1 "
                 "or newer",
                 f"there: {answer['executable']} -m pip install 'viztracer>=1.1.1'",
-            )
-        if answer["problem"] == "no-plugin":
-            return RecordingError(
-                f"schedprof: viztracer cannot load the plugin {answer['name']!r} on {label}: "
-                f"{answer['log']}; it must be importable there"
             )
         return RecordingError(
             f"schedprof: viztracer cannot patch {answer['name']!r} on {label} "
@@ -245,7 +223,7 @@ def _overflow(entries: int) -> str:
 
 
 def _text(value: object) -> str:
-    return " ".join(map(name_of, value)) if isinstance(value, tuple) else str(value).lower()
+    return " ".join(value) if isinstance(value, tuple) else str(value).lower()
 
 
 COMPILER = (

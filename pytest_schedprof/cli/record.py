@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from pytest_schedprof.cli.main import Commands, add_command, say
-from pytest_schedprof.formats.workload import files_of, read_workload
+from pytest_schedprof.formats.workload import read_workload
 from pytest_schedprof.model.options import Reader, positive
 
 EXAMPLE = """\
@@ -33,12 +33,6 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="file to write")
     parser.add_argument("--seconds", metavar="N", help="end after so many seconds")
     parser.add_argument(
-        "--rotate",
-        metavar="LIMIT",
-        help="begin another file after a size such as 100MB or a time such as 1h; files have "
-        "numbers in their names",
-    )
-    parser.add_argument(
         "--anonymise",
         action="store_true",
         help="name prefixes and resources by letters, and do not tell when it was recorded",
@@ -53,14 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.seconds is not None:
         seconds = Reader(positive(float), "a positive number").value("--seconds", arguments.seconds)
     client = connect(arguments.address)
-    rotate = arguments.rotate
-    recording = record_workload(
-        client, arguments.output, anonymous=arguments.anonymise, rotate=rotate
-    )
+    recording = record_workload(client, arguments.output, anonymous=arguments.anonymise)
     with client, recording as path:
         say(f"recording {arguments.address} into {path}; Ctrl-C ends it")
         _wait(client, seconds)
-    _tell(path, is_pattern=rotate is not None)
+    _tell(path)
     return 0
 
 
@@ -77,12 +68,8 @@ def _wait(client: object, seconds: float) -> None:
         pass
 
 
-def _tell(path: Path, *, is_pattern: bool) -> None:
-    """Say what was recorded; several files may be too large to be read for that."""
-    if is_pattern:
-        sizes = [file.stat().st_size for file in files_of(str(path))]
-        say(f"{path}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB")
-        return
+def _tell(path: Path) -> None:
+    """Say what was recorded."""
     content = path.read_bytes()
     workload = read_workload(content, str(path))
     tasks = sum(len(graph.tasks) for graph in workload.graphs)

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from statistics import median
 
 from pytest_schedprof.cli.main import Commands, add_command, say
-from pytest_schedprof.formats.workload import read_files
+from pytest_schedprof.formats.workload import read_file
 from pytest_schedprof.model.workload import Result, Workload
 
 EXAMPLE = """\
@@ -30,14 +30,13 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "file",
         metavar="FILE",
-        help="a file of schedprof record, a pattern of the files of one recording, or the name of "
-        "a shipped workload",
+        help="a file of schedprof record, or the name of a shipped workload",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the summary."""
-    for line in lines_of(read_files(arguments.file)):
+    for line in lines_of(read_file(arguments.file)):
         say(line)
     return 0
 

@@ -262,7 +262,6 @@ def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     # What any role of a process needs.
     import pytest_schedprof.clusters.nodes
-    import pytest_schedprof.virtual.arrivals
     import pytest_schedprof.virtual.hollow_server
     import pytest_schedprof.virtual.hollow_worker
     import pytest_schedprof.virtual.node  # noqa: F401

@@ -94,7 +94,7 @@ async def _makers(spec: dict[str, Any]) -> list[Callable[[], Any]]:
     options = {**spec["options"], "security": security}
     if spec["role"] == "scheduler":
         if spec["hollow_workers"]:
-            from pytest_schedprof.virtual.arrivals import expect
+            from pytest_schedprof.virtual.node import expect
 
             options |= expect(spec["hollow_workers"])
         return [partial(Scheduler, **options)]

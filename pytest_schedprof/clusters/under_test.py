@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from distributed import Client
 
 from pytest_schedprof.agent import decisions, facts
-from pytest_schedprof.agent import sources as imports
+from pytest_schedprof.agent.names import import_early
 from pytest_schedprof.clusters.contract import Cluster
 from pytest_schedprof.control.control import Control, any_versions, close_client, keep_time, muted
 from pytest_schedprof.errors import ClusterError, SchedprofError, SchedulerLostError
@@ -154,7 +154,7 @@ class SchedulerUnderTest:
 
     def import_early(self, module: str) -> None:
         """Let the scheduler import a module now if it can, and not with a function of it."""
-        self.control.call(imports.import_early, module)
+        self.control.call(import_early, module)
 
     @asynccontextmanager
     async def async_client(self) -> AsyncIterator[Client]:

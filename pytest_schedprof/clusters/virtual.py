@@ -14,8 +14,8 @@ from pytest_schedprof.clusters.own import PROVEN, SCHEDULER, OwnCluster
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.virtual.conductor import Conductor
+from pytest_schedprof.virtual.loop import Turns
 from pytest_schedprof.virtual.patches import conduct, dismiss, move_on
-from pytest_schedprof.virtual.turns import Turns
 
 ROUND_AT_S = 2.5
 """Seconds after a full time at which rounds begin: then no client has a heartbeat."""

@@ -1,4 +1,4 @@
-"""The interface of a kind of evidence. A third party's kind has the same one."""
+"""The interface of a kind of evidence, a third party's included, and what writes its files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
 
 from pytest_schedprof.backends.registry import Registry
 from pytest_schedprof.errors import SchedprofError, SettingsError
@@ -219,3 +222,36 @@ class EvidenceRegistry(Registry[type[Kind]]):
     def unknown(self, name: str) -> SettingsError:
         known = ", ".join(self.names)
         return SettingsError(f"schedprof: evidence must be any of {known}, or 'all', got {name!r}")
+
+
+NO_BOKEH = "no picture of it: Bokeh is not installed where the tests run; pip install bokeh"
+
+
+def as_json(data: Any) -> bytes:
+    """Encode as JSON without whitespace."""
+    return msgspec.json.encode(data)
+
+
+def with_pictures(
+    files: Mapping[str, bytes],
+    pictures: Mapping[str, Callable[[], bytes]],
+    notes: tuple[str, ...] = (),
+) -> Brought:
+    """Add pictures to files, or a note for each picture that could not be drawn."""
+    if find_spec("bokeh") is None:
+        return Brought(files, (*notes, NO_BOKEH))
+    drawn, lines = dict(files), list(notes)
+    for name, draw in pictures.items():
+        try:
+            drawn[name] = draw()
+        except Exception as error:  # a release of dask may not support this release of Bokeh
+            lines.append(f"no {name}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
+    return Brought(drawn, tuple(lines))
+
+
+def page(plot: Any, title: str) -> bytes:
+    """Return a plot as one HTML file that needs no other."""
+    from bokeh.embed import file_html
+    from bokeh.resources import INLINE
+
+    return str(file_html(plot, INLINE, title)).encode()

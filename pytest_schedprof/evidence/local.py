@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from pkgutil import resolve_name
 from reprlib import Repr
@@ -18,7 +19,7 @@ from typing import Any
 from dask.callbacks import Callback
 from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceData, ResourceProfiler
 from dask.sizeof import sizeof
-from dask.utils import funcname
+from dask.utils import funcname, key_split
 
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence import usage
@@ -28,8 +29,10 @@ from pytest_schedprof.evidence.contract import (
     Kind,
     Need,
     ObservedTest,
+    as_json,
+    page,
+    with_pictures,
 )
-from pytest_schedprof.evidence.pictures import as_json, local_picture, with_pictures
 from pytest_schedprof.model.evidence import CachedResult, LocalScheduler, LocalTask, ResourceSample
 from pytest_schedprof.model.options import check_above_zero
 from pytest_schedprof.model.result import BackendResult
@@ -277,6 +280,42 @@ class LocalKind(Kind, name="local", description="dask's local schedulers", needs
 
 def _theirs(callbacks: Sequence[Callback], kind: type[Callback]) -> Any:
     return next((callback for callback in callbacks if isinstance(callback, kind)), None)
+
+
+def local_picture(profilers: Sequence[Any], begun: float, ended: float) -> bytes:
+    """Draw dask's own plots of its local schedulers, one below the other."""
+    from dask.diagnostics.profile_visualize import visualize
+
+    shown = [copy(profiler) for profiler in profilers]  # users may read their profilers afterwards
+    for profiler in shown:
+        profiler.results = [_named(result) for result in profiler.results]
+        # Set here because entering a profiler, which sets them, would clear its results.
+        profiler.start_time, profiler.end_time = begun, ended
+    return page(visualize(shown, show=False, save=False), "local scheduler")
+
+
+def _named(result: Any) -> Any:
+    """Replace a result's task by its name, because dask's plots show whole tasks.
+
+    Cached results are told apart by their representation, so there is one line for each name.
+    """
+    if not hasattr(result, "task"):
+        return result
+
+    class Named(type(result)):  # type: ignore[misc]
+        def __repr__(self) -> str:
+            return str(key_split(self.key))
+
+    return Named(*result._replace(task=_Name(key_split(result.key))))
+
+
+class _Name(str):
+    """A string whose representation has no quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 KIND: type[Kind] = LocalKind

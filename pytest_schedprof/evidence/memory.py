@@ -9,8 +9,15 @@ from types import MappingProxyType
 
 from pytest_schedprof.agent import instruments as reports
 from pytest_schedprof.errors import SettingsError, quoted
-from pytest_schedprof.evidence.contract import Brought, Kind, ObservedTest, RunFigures
-from pytest_schedprof.evidence.pictures import as_json, page, with_pictures
+from pytest_schedprof.evidence.contract import (
+    Brought,
+    Kind,
+    ObservedTest,
+    RunFigures,
+    as_json,
+    page,
+    with_pictures,
+)
 from pytest_schedprof.model.evidence import MemorySamples
 from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.metric import MEASURES, SAMPLED

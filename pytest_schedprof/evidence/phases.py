@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from operator import attrgetter
+from typing import Any
 
-from pytest_schedprof.evidence.client import HAS_CLOCKS
+from distributed import Client
+
+from pytest_schedprof.agent.patches import replace
+from pytest_schedprof.clusters.under_test import IN_BODYS_THREAD
 from pytest_schedprof.evidence.contract import (
     TOGETHER,
     Brought,
@@ -12,8 +23,8 @@ from pytest_schedprof.evidence.contract import (
     Kind,
     Need,
     RunFigures,
+    as_json,
 )
-from pytest_schedprof.evidence.pictures import as_json
 from pytest_schedprof.formats.charts import (
     COLOURS,
     ROW,
@@ -27,7 +38,142 @@ from pytest_schedprof.formats.charts import (
 from pytest_schedprof.judge.phases import bar_of, phases_of
 from pytest_schedprof.model.evidence import Phases
 from pytest_schedprof.model.limit import MIN_SAMPLES
+from pytest_schedprof.model.metric import RECEIVING
 from pytest_schedprof.model.result import BackendResult
+
+PatchTarget = tuple[str, str]
+"""A module and the qualified name of a function or method in it."""
+
+
+class Stopwatch:
+    """Wraps functions while active; only the outermost call counts."""
+
+    def __init__(self, places: Mapping[str, Sequence[PatchTarget]]) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._places = places
+        self._thread = threading.local()
+
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        """Wrap the functions; those that this release of dask lacks are left out."""
+        with ExitStack() as opened:
+            for phase, places in self._places.items():
+                for place in places:
+                    self._wrap(phase, *place, opened)
+            yield
+
+    def _wrap(self, phase: str, module: str, name: str, opened: ExitStack) -> None:
+        *owners, last = name.split(".")
+        try:
+            holder: Any = import_module(module)
+            holder = attrgetter(".".join(owners))(holder) if owners else holder
+            function = vars(holder)[last]
+        except (ImportError, AttributeError, KeyError):
+            return
+        is_static = isinstance(function, staticmethod)
+        timed = self._timed(phase, function.__func__ if is_static else function)
+        replace(holder, last, staticmethod(timed) if is_static else timed, opened)
+
+    def _timed(self, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def timed(*args: Any, **keywords: Any) -> Any:
+            if getattr(self._thread, "is_inside", False):
+                return function(*args, **keywords)
+            self._thread.is_inside, begun = True, time.thread_time()
+            try:
+                return function(*args, **keywords)
+            finally:
+                self._thread.is_inside = False
+                self.seconds[phase] += time.thread_time() - begun
+
+        return timed
+
+
+PHASES: Mapping[str, Sequence[PatchTarget]] = {
+    "optimisation": (
+        ("distributed.client", "collections_to_expr"),
+        ("distributed.client", "Client.collections_to_dsk"),
+        ("dask._expr", "Expr.optimize"),
+    ),
+    "serialisation": (("distributed.client", "serialize"), ("distributed.protocol", "serialize")),
+}
+"""Functions of each phase, by the names that they have in any supported release."""
+
+UNPACKS: Sequence[PatchTarget] = (("distributed.protocol", "loads"),)
+"""Makes values of the bytes of a message, in the thread of the client's event loop."""
+
+HAS_CLOCKS = hasattr(time, "pthread_getcpuclockid")
+
+
+class ClientWatch:
+    """Measures a client's CPU time by phase in each window.
+
+    The thread in which a window begins is taken for the one that constructs graphs; its
+    optimisation and serialisation are subtracted. The client sends in the thread of its event loop.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def __call__(self) -> Callable[[], dict[str, float]]:
+        """Begin to measure; the returned function ends it and returns seconds by phase.
+
+        It returns no phases for a client that is not running.
+        """
+        if self._client.status != "running" or not IN_BODYS_THREAD.get():
+            return dict
+        watch, standing = Stopwatch({**PHASES, RECEIVING: UNPACKS}), ExitStack()
+        clocks = _clocks(self._client.sync(_thread))
+        standing.enter_context(watch.on())
+        before = _read(clocks)
+
+        def end() -> dict[str, float]:
+            after = _read(clocks)
+            standing.close()
+            spent = {name: after[name] - before[name] for name in before if name in after}
+            timed = {name: watch.seconds[name] for name in PHASES}
+            receiving = watch.seconds[RECEIVING]
+            # Times of the stopwatch may be of other threads.
+            within = {"construction": sum(timed.values()), "sending": receiving}
+            left = {name: max(0.0, spent[name] - within[name]) for name in spent}
+            return {**left, **timed, RECEIVING: receiving}
+
+        return end
+
+
+def watch_here() -> Callable[[], dict[str, float]]:
+    """Time what can be told apart in the test's own process, where all run in the same threads."""
+    watch, standing = Stopwatch(PHASES), ExitStack()
+    standing.enter_context(watch.on())
+
+    def end() -> dict[str, float]:
+        standing.close()
+        return {name: watch.seconds[name] for name in PHASES}
+
+    return end
+
+
+def _clocks(sends: int) -> dict[str, int]:
+    """Return a CPU clock of each thread, which can be read from any thread."""
+    if not HAS_CLOCKS:
+        return {}
+    threads = {"construction": threading.get_ident(), "sending": sends}
+    return {name: time.pthread_getcpuclockid(thread) for name, thread in threads.items()}
+
+
+def _read(clocks: Mapping[str, int]) -> dict[str, float]:
+    used = {}
+    for name, clock in clocks.items():
+        try:
+            used[name] = time.clock_gettime(clock)
+        except OSError:  # the thread has ended
+            continue
+    return used
+
+
+async def _thread() -> int:
+    return threading.get_ident()
+
 
 WIDTH, BAR, LEFT = 900, 40, 10
 

@@ -21,8 +21,10 @@ from pytest_schedprof.evidence.contract import (
     Kind,
     ObservedTest,
     RunFigures,
+    as_json,
+    page,
+    with_pictures,
 )
-from pytest_schedprof.evidence.pictures import as_json, tasks_picture, with_pictures
 from pytest_schedprof.model.evidence import TaskRecord, TaskStream, WorkerTimes
 from pytest_schedprof.model.result import BackendResult
 
@@ -55,6 +57,26 @@ SERIALISATION = ("serialize", "deserialize", "compress", "decompress")
 DISK = ("disk-read", "disk-write", "memory-read")
 EXECUTION = ("thread-cpu", "thread-noncpu")
 TRANSFER = ("network",)
+
+
+def tasks_picture(tasks: Sequence[TaskRecord]) -> bytes:
+    """Draw tasks with dask's own plot of the task stream."""
+    from distributed.dashboard.components.scheduler import task_stream_figure
+    from distributed.diagnostics.task_stream import rectangles
+
+    source, plot = task_stream_figure(sizing_mode="stretch_both")
+    as_dask_has_them = [
+        {
+            "key": task.key,
+            "worker": task.worker,
+            "thread": task.thread,
+            "status": "error" if task.has_failed else "OK",
+            "startstops": [msgspec.to_builtins(time) for time in task.times],
+        }
+        for task in tasks
+    ]
+    source.data.update(rectangles(as_dask_has_them))
+    return page(plot, "task stream")
 
 
 class TasksKind(Kind, name="tasks", description="the task stream"):

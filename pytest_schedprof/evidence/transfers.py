@@ -18,8 +18,8 @@ from pytest_schedprof.evidence.contract import (
     Kind,
     ObservedTest,
     RunFigures,
+    as_json,
 )
-from pytest_schedprof.evidence.pictures import as_json
 from pytest_schedprof.formats.charts import as_file, box, element, words
 from pytest_schedprof.model.evidence import WorkerTransfers
 from pytest_schedprof.model.result import BackendResult

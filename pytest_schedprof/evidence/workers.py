@@ -13,8 +13,13 @@ from pytest_schedprof.agent import facts
 from pytest_schedprof.agent import instruments as doings
 from pytest_schedprof.agent import instruments as worker_clocks
 from pytest_schedprof.control.control import Control
-from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind, ObservedTest
-from pytest_schedprof.evidence.pictures import as_json
+from pytest_schedprof.evidence.contract import (
+    Brought,
+    EvidenceUnavailableError,
+    Kind,
+    ObservedTest,
+    as_json,
+)
 from pytest_schedprof.formats.charts import (
     COLOURS,
     ROW,

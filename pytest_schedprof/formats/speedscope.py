@@ -107,22 +107,6 @@ def holds_frame(content: bytes, name: str, path: str) -> bool:
     return any(frame.name == name and frame.file == path for frame in frames)
 
 
-def count_samples(content: bytes, name: str, path: str) -> int:
-    """Return how many samples have a function of this name and file in their stacks.
-
-    Raises:
-        FormatError: if the bytes are not a speedscope file.
-    """
-    file = read_speedscope(content)
-    matching = {
-        number
-        for number, frame in enumerate(file.frames)
-        if (frame.name, frame.file) == (name, path)
-    }
-    showing = [not matching.isdisjoint(stack) for stack in file.stacks]
-    return sum(showing[index] for thread in file.threads for index in thread.stacks)
-
-
 class _Reader:
     def __init__(self, file: _File) -> None:
         self._file = file

@@ -10,8 +10,6 @@ Parquet needs its end to be read, which a killed scheduler does not write, and a
 
 from __future__ import annotations
 
-import glob
-import os
 import struct
 import sys
 import zlib
@@ -34,7 +32,6 @@ from pytest_schedprof.model.workload import (
     Task,
     WorkerEvent,
     Workload,
-    joined,
 )
 
 MAGIC = b"schedprof workload 1\n"
@@ -126,7 +123,6 @@ def _take(workload: Workload, block: dict[str, Any]) -> None:
     match block["kind"]:
         case "head":
             workload.distributed, workload.begun = block["distributed"], block["begun"]
-            workload.name, workload.since = block.get("name", ""), block.get("since", 0.0)
         case "network":
             workload.bandwidth = block["bandwidth"]
         case "workers":
@@ -212,8 +208,6 @@ def _contents(workload: Workload) -> Iterator[dict[str, Any]]:
         "kind": "head",
         "distributed": workload.distributed,
         "begun": workload.begun,
-        "name": workload.name,
-        "since": workload.since,
     }
     if workload.bandwidth:
         yield {"kind": "network", "bandwidth": workload.bandwidth}
@@ -283,51 +277,36 @@ def place_of(name: str) -> Path:
     return _FILES / f"{name}.schedprof" if name in SHIPPED else Path(name)
 
 
-def files_of(text: str) -> list[Path]:
-    """Return the files that a name or a pattern such as `monday-*.schedprof` stands for.
-
-    The name of a recorded workload that the package ships stands for its file.
-    """
-    matching = glob.glob(text) if glob.has_magic(text) and not os.path.exists(text) else []
-    return [Path(path) for path in sorted(matching)] or [place_of(text)]
-
-
-def check_files(text: str) -> None:
-    """Look at the begin of each file.
+def check_file(text: str) -> None:
+    """Look at the begin of a file.
 
     Raises:
-        SettingsError: one cannot be read.
-        ArtifactError: one is something else.
+        SettingsError: it cannot be read.
+        ArtifactError: it is something else.
     """
-    for path in files_of(text):
-        try:
-            with path.open("rb") as file:
-                begin = file.read(len(MAGIC))
-        except OSError as error:
-            raise _unreadable(path, error) from None
-        if begin != MAGIC:
-            raise ArtifactError(f"schedprof: {path} is no recorded workload")
-
-
-def read_files(text: str) -> Workload:
-    """Read the workload of a file, or of all files of a recording.
-
-    Raises:
-        SettingsError: one cannot be read.
-        ArtifactError: one is something else, or they are of different recordings.
-    """
-    parts = [read_workload(_content(path), str(path)) for path in files_of(text)]
+    path = place_of(text)
     try:
-        return joined(parts)
-    except ValueError as error:
-        raise ArtifactError(f"schedprof: {text}: {error}") from None
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            begin = file.read(len(MAGIC))
     except OSError as error:
         raise _unreadable(path, error) from None
+    if begin != MAGIC:
+        raise ArtifactError(f"schedprof: {path} is no recorded workload")
+
+
+def read_file(text: str) -> Workload:
+    """Read the workload of a file, or one that is shipped.
+
+    Raises:
+        SettingsError: it cannot be read.
+        ArtifactError: it is something else.
+    """
+    path = place_of(text)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return read_workload(content, str(path))
 
 
 def _unreadable(path: Path, error: OSError) -> SettingsError:

@@ -10,7 +10,6 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,16 +153,15 @@ def viztrace_scheduler(
         ignore_frozen: whether to leave out functions of frozen modules.
         log_func_retval: whether to keep what every call returned, as text.
         log_func_args: whether to keep the arguments of every call, as text.
-        log_print: whether to put what is printed into the trace instead.
+        log_print: without effect, as `file_info`, `register_global`, `plugins` and `vdb`.
         log_gc: whether to show when the garbage collector ran.
         log_sparse: functions of which each run is one event, and nothing that they call.
         trace_sparse: functions to trace; nothing else is traced. Both can be given.
         log_async: whether to show each asyncio task on a line of its own.
-        vdb: without effect: viztracer has no debugger any more.
-        file_info: whether to put the sources of the traced functions into the trace.
-        register_global: whether code on the scheduler finds the tracer by
-            `viztracer.get_tracer()` meanwhile.
-        plugins: plugins of viztracer, as objects or as their commands.
+        vdb: without effect.
+        file_info: without effect.
+        register_global: without effect.
+        plugins: without effect.
         client: the client of the scheduler; by default the current one.
         timeout: seconds to wait for viztracer to start or stop.
         options: further options of the backend as in docs/backends.md, for example `min_duration`.
@@ -171,18 +169,16 @@ def viztrace_scheduler(
     Raises:
         SettingsError: for an invalid argument.
     """
-    if vdb:
-        logger.warning("schedprof: vdb has no effect: viztracer has no debugger any more")
+    idle = {"vdb": vdb, "log_print": log_print, "file_info": file_info, "plugins": plugins}
+    for name in (name for name, value in idle.items() if value):
+        logger.warning("schedprof: %s has no effect any more", name)
     of_backend = {
         "ignore_c_function": ignore_c_function,
         "ignore_frozen": ignore_frozen,
         "log_func_retval": log_func_retval,
         "log_func_args": log_func_args,
-        "log_print": log_print,
         "log_gc": log_gc,
         "log_async": log_async,
-        "file_info": file_info,
-        "register_global": register_global,
         "format": TRACES.get(Path(output).suffix, "json"),
         "tracer_entries": tracer_entries,
         "max_stack_depth": max_stack_depth,
@@ -190,7 +186,6 @@ def viztrace_scheduler(
         "exclude_files": tuple(exclude_files or ()),
         "log_sparse": tuple(_present(log_sparse)),
         "trace_sparse": tuple(_present(trace_sparse)),
-        "plugins": tuple(plugins or ()),
         **options,
     }
     return _FileBlock(
@@ -242,7 +237,6 @@ class _FileBlock(Block[Path]):
             [self._backend],
             self._timeout_s,
             death=cluster.death,
-            tell=partial(logger.warning, "schedprof: %s"),
         )
         self._round = opened.enter_context(ExitStack())
         self._round.enter_context(self._recorder.round())

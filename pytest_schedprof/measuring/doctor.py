@@ -19,8 +19,6 @@ from pytest_schedprof.control.reachability import open_line
 from pytest_schedprof.errors import (
     BackendInvalidError,
     BackendUnavailableError,
-    FormatError,
-    RecordingError,
     SchedulerLostError,
     as_own,
 )
@@ -104,8 +102,7 @@ def _examined(
         check_it = _checked_apart if is_own and backend.launcher else _checked
         check = check_it(backend, control, is_chosen=name in chosen, timeout_s=timeout_s)
         notes = dict(backend.notes(there, is_main_thread=is_main_thread))
-        kept_hz = _kept_hz(backend, check, control, timeout_s) if is_own else None
-        checks.append(replace(check, notes=notes, kept_hz=kept_hz))
+        checks.append(replace(check, notes=notes))
     return Checkup(
         address=control.address,
         is_own=is_own,
@@ -121,18 +118,6 @@ def _examined(
         differences=differences(mine.versions, there.versions, python=(mine.python, there.python)),
         backends=tuple(checks),
     )
-
-
-def _kept_hz(
-    backend: Backend, check: BackendCheck, control: Control, timeout_s: float
-) -> float | None:
-    """Ask a backend that works what rate it keeps up with, on a scheduler that nobody else uses."""
-    if not check.works or backend.launcher:
-        return None
-    try:
-        return backend.kept_rate(control, timeout_s=timeout_s)
-    except (RecordingError, FormatError):  # too high a rate for it: the one of the check is none
-        return None
 
 
 def _round_trip(control: Control) -> ClockOffset:

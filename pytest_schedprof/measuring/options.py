@@ -108,8 +108,8 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "workload",
-        "file of schedprof record, or a pattern for several of one recording: hollow workers run "
-        "its tasks as they were in reality; workers and threads are those of the file unless given",
+        "file of schedprof record: hollow workers run its tasks as they were in reality; workers "
+        "and threads are those of the file unless given",
         None,
         metavar="FILE",
     ),

@@ -23,7 +23,7 @@ from time import time as now  # tests may leave `time.time` patched
 
 from dask.callbacks import Callback
 
-from pytest_schedprof.agent import sources
+from pytest_schedprof.agent.names import sources_of
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import (
@@ -139,7 +139,7 @@ def keep_sources(run: Path, sides: Sequence[Side]) -> None:
         missing = [name for name in names if name not in known]
         if code and missing:
             with suppress(SchedprofError):
-                texts = side.recorder.control.call(sources.sources_of, missing)
+                texts = side.recorder.control.call(sources_of, missing)
                 new = {name: Source(*texts.get(name, ("", 0, ""))) for name in missing}
                 add_sources(run, code, new)
 
@@ -263,11 +263,6 @@ class ProfiledTest:
     def _side(self, scheduler: SchedulerUnderTest | InProcess, name: str = "") -> Side:
         gathering = gather(self.plan.evidence, scheduler, self._observed)
         return Side(self._test_id, self._started_at, self.plan, scheduler, gathering, name)
-
-    def tell_by(self, tell: Callable[[str], None]) -> None:
-        """Have the user told at once what a recording says before its window."""
-        for side in self.schedule.sides.all:
-            side.recorder.tell = tell
 
     @property
     def recorder(self) -> Recorder:

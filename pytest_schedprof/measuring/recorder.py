@@ -119,8 +119,6 @@ class Recorder:
     watch_workers: Watch = no_watch
     is_repeated: bool = False
     """Whether rounds are compared with each other: each begins without garbage then."""
-    tell: Callable[[str], None] | None = None
-    """Tells the user at once what a recording says before its window; None if nobody listens."""
     rounds: list[list[SegmentRecord]] = field(default_factory=list)
     errors: list[SchedprofError] = field(default_factory=list)
     """Errors of the recording itself."""
@@ -206,11 +204,6 @@ class Recorder:
                     opened.targets.append(target)
                     recording = backend.start(target, timeout_s=self.timeout_s)
                     opened.recordings.append((backend.name, target, recording))
-                if tell := self.tell:
-                    for _, _, recording in opened.recordings:
-                        warnings = _optional(recording, "forewarn", timeout_s=self.timeout_s)
-                        for text in warnings or ():
-                            tell(text)
                 opened.is_window_asked = True
                 opened.before = self.control.call(facts.open_window, self._own_client)
                 opened.unwatch = self.watch()  # last: the recorder's own work is no phase

@@ -17,9 +17,9 @@ from pytest_schedprof import __version__
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.under_test import CurrentWindow, SchedulerUnderTest
-from pytest_schedprof.evidence.client import ClientWatch, watch_here
 from pytest_schedprof.evidence.contract import Need
 from pytest_schedprof.evidence.gathering import Gathering
+from pytest_schedprof.evidence.phases import ClientWatch, watch_here
 from pytest_schedprof.evidence.workers import WorkerWatch
 from pytest_schedprof.judge.estimate import CONFIDENCE
 from pytest_schedprof.measuring.assessment import NOT_ASSESSED

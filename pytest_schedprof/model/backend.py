@@ -194,8 +194,6 @@ class BackendCheck:
     """Position in the order in which backends are recommended; None for one that never is."""
     notes: dict[str, str] = field(default_factory=dict)
     """What a fact about the scheduler means for the backend, by the name of the fact."""
-    kept_hz: float | None = None
-    """Samples per second that it keeps up with on a busy scheduler; None if not measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,17 +190,9 @@ def check_choice(option: str, value: str, known: Sequence[str]) -> None:
 
 
 def plain(options: Any) -> dict[str, Any]:
-    """Return all options for the record: lists instead of tuples, and objects by their class."""
+    """Return all options for the record: lists instead of tuples."""
     named = ((field.name, getattr(options, field.name)) for field in fields(options))
-    return {
-        name: list(map(name_of, value)) if isinstance(value, tuple) else value
-        for name, value in named
-    }
-
-
-def name_of(value: object) -> str:
-    """Return a word as it is, and the class of any other object."""
-    return value if isinstance(value, str) else type(value).__qualname__
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in named}
 
 
 def _words(value: object) -> tuple[str, ...]:
@@ -217,11 +209,6 @@ def _names(value: object) -> Names:
     if not all(names) or not names:
         raise ValueError(value)
     return names
-
-
-def _things(value: object) -> tuple[Any, ...]:
-    """Keep objects as they are: they are for the scheduler."""
-    return tuple(value) if isinstance(value, (list, tuple)) else _words(value)
 
 
 def _number(kind: type[int] | type[float], value: object) -> int | float:
@@ -245,7 +232,6 @@ READERS: Mapping[str, Reader] = {
     "tuple[str, ...]": Reader(_words, "a list of words"),
     "Names": Reader(_names, "names, separated by commas"),
     "Seconds | None": Reader(_seconds, f"a time such as 500ms or 2s, of at most {MOST} s"),
-    "tuple[Any, ...]": Reader(_things, "a list"),
     "Any": Reader(lambda value: value, "anything"),
 }
 """Readers by the type of an option, as its dataclass has it."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 Key = str | tuple[str, int]
 """The name of a recorded task: its prefix and its number, or its group and its number."""
 
+
+ACTOR = "actor"
+"""The annotation of tasks that are actors. Clients name these beside a graph, not in it."""
 
 LAST = 999_999_999
 """Numbers in names count down from here, so that they have the same number of digits."""
@@ -102,10 +105,6 @@ class Workload:
     """Release of the scheduler that was recorded."""
     begun: str = ""
     """When the recording began."""
-    name: str = ""
-    """The same in all files of one recording."""
-    since: float = 0.0
-    """Seconds from the begin of the recording to that of the file; times count from the latter."""
     bandwidth: float = 0.0
     """Bytes per second of transfers as workers measured them last; 0 if nobody did."""
     graphs: list[Graph] = field(default_factory=list)
@@ -162,51 +161,3 @@ def workforce_of(workload: Workload) -> Workforce:
     if not first and later and later[0].has_joined:
         first[later[0].worker] = later.pop(0)
     return Workforce(list(first.values()), later)
-
-
-def joined(parts: Iterable[Workload]) -> Workload:
-    """Return one workload from files that followed one another, in any order.
-
-    Each file begins with what is there already, so that it can be read without the others: its
-    workers, and results that later tasks need. Here these are left out. A file without its first
-    block is of a recording that was killed when it had just begun that file.
-
-    Raises:
-        ValueError: the files are of different recordings.
-    """
-    files = list(parts)
-    begun = [part for part in files if part.distributed] or files[:1]
-    ordered = sorted(begun, key=lambda part: part.since)
-    if len({part.name for part in ordered}) > 1:
-        raise ValueError("they are files of different recordings")
-    whole = replace(ordered[0], graphs=[], releases=[], workers=[], results={})
-    known: set[int] = set()
-    there: set[int] = set()
-    for part in ordered:
-        late = part.since - whole.since
-        whole.graphs += [_later(graph, late, known) for graph in part.graphs]
-        whole.releases += [replace(release, time=release.time + late) for release in part.releases]
-        whole.workers += _changes(part.workers, late, there)
-        for number, result in part.results.items():
-            whole.results.setdefault(number, replace(result, time=result.time + late))
-        whole.bandwidth = part.bandwidth or whole.bandwidth
-        whole.is_cut |= part.is_cut
-    return whole
-
-
-def _later(graph: Graph, late: float, known: set[int]) -> Graph:
-    """Return a graph without tasks that were in an earlier one."""
-    tasks = [task for task in graph.tasks if task.number not in known]
-    known.update(task.number for task in tasks)
-    return replace(graph, time=graph.time + late, tasks=tasks)
-
-
-def _changes(events: Sequence[WorkerEvent], late: float, there: set[int]) -> list[WorkerEvent]:
-    """Return the events without workers that join though they are there."""
-    changes = []
-    for event in events:
-        if event.has_joined and event.worker in there:
-            continue
-        (there.add if event.has_joined else there.discard)(event.worker)
-        changes.append(replace(event, time=event.time + late))
-    return changes

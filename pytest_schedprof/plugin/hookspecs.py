@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dask.callbacks import Callback
-    from distributed import SchedulerPlugin
 
     from pytest_schedprof.backends.contract import BackendFactory
     from pytest_schedprof.evidence.contract import Kind
@@ -27,15 +26,6 @@ def pytest_schedprof_evidence() -> Iterable[type[Kind]]:  # type: ignore[empty-b
     A kind added here is asked for by its name like a built-in one, and `all` includes it. It wins
     over a built-in one of the same name. Installed packages add kinds with the entry-point group
     `pytest_schedprof.evidence` instead.
-    """
-
-
-def pytest_schedprof_plugins() -> Iterable[type[SchedulerPlugin]]:  # type: ignore[empty-body]
-    """Add evidence from plugins of the scheduler: classes derived from `SchedulerPlugin`.
-
-    One is made and added for each run of the body in which evidence is gathered. Its method
-    `evidence()` returns a dict, which is kept. `--schedprof-evidence` and limits name it by its
-    attribute `name`, or else by the class in lower case: `figure(queue:longest) <= 5`.
     """
 
 

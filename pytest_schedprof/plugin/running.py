@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 from pytest_schedprof import plugin
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.options import is_known
-from pytest_schedprof.errors import SchedprofError, SettingsError, as_own, printable
+from pytest_schedprof.errors import SchedprofError, SettingsError, as_own
 from pytest_schedprof.evidence.contract import Need
 from pytest_schedprof.evidence.report import source_of
 from pytest_schedprof.measuring.plan import BodyRun, Plan
@@ -32,22 +32,6 @@ from pytest_schedprof.plugin.stash import (
     run_of,
 )
 from pytest_schedprof.report.junit import pack, properties_of
-
-
-def tell_at_once(config: pytest.Config, text: str) -> None:
-    """Write a line to the terminal now, although the test's output is captured.
-
-    Nothing is written without pytest's terminal, as in a worker of pytest-xdist.
-    """
-    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-    capture: Any = config.pluginmanager.get_plugin("capturemanager")
-    if reporter is None:
-        return
-    shown = capture.global_and_fixture_disabled() if capture is not None else nullcontext()
-    with shown, suppress(OSError):  # a terminal that is gone must not fail the test
-        reporter.ensure_newline()
-        reporter.write_line(printable(f"schedprof: {text}"), yellow=True)
-
 
 SEED = "schedprof_seed"
 
@@ -150,7 +134,6 @@ def arguments_for_run(item: pytest.Item, body_run: BodyRun, side: Side) -> Itera
 def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
     """Record the run of the body that pytest makes, and make the other runs of the plan."""
     profiled = item.stash[PROFILED] = _profiled(item, plan)
-    profiled.tell_by(partial(tell_at_once, item.config))
     profiled.begin()
     try:
         outcome = yield from _run_body(item, profiled)

@@ -125,12 +125,7 @@ def kinds_of(config: pytest.Config) -> EvidenceRegistry:
     if KINDS not in config.stash:
         from pytest_schedprof.evidence.contract import EvidenceRegistry
 
-        added = list(config.hook.pytest_schedprof_evidence())
-        if plugins := [of for many in config.hook.pytest_schedprof_plugins() for of in many]:
-            from pytest_schedprof.evidence.plugins import kind_of  # imports distributed
-
-            added.append([kind_of(plugin) for plugin in plugins])
-        config.stash[KINDS] = EvidenceRegistry(added)
+        config.stash[KINDS] = EvidenceRegistry(config.hook.pytest_schedprof_evidence())
     return config.stash[KINDS]
 
 

@@ -17,9 +17,8 @@ logger = logging.getLogger("distributed.schedprof")  # dask shows what is below 
 def dask_setup(scheduler: Any) -> None:
     """Begin to record as the scheduler starts; dask calls this for `--preload`.
 
-    Dask's options are `schedprof.record.path`, the file, which has a new name by default;
-    `schedprof.record.anonymous`, which keeps no name of the users; and `schedprof.record.rotate`, a
-    size such as 100MB or a time such as 1h, after which the next of several numbered files begins.
+    Dask's options are `schedprof.record.path`, the file, which has a new name by default; and
+    `schedprof.record.anonymous`, which keeps no name of the users.
     """
     import dask
 
@@ -27,12 +26,10 @@ def dask_setup(scheduler: Any) -> None:
     path = Path(dask.config.get("schedprof.record.path", default))
     try:
         from pytest_schedprof.replay.recorder import WorkloadRecorder
-        from pytest_schedprof.replay.writing import NO_LIMIT, FileWriter, read_limit
+        from pytest_schedprof.replay.writing import FileWriter
 
         anonymous = bool(dask.config.get("schedprof.record.anonymous", False))
-        rotate = dask.config.get("schedprof.record.rotate", None)
-        limit = NO_LIMIT if rotate is None else read_limit(str(rotate))
-        WorkloadRecorder(scheduler, FileWriter(path, limit), anonymous=anonymous).begin()
+        WorkloadRecorder(scheduler, FileWriter(path), anonymous=anonymous).begin()
         logger.info("schedprof: records the workload into %s", path)
     except Exception as error:  # the scheduler must start
         logger.warning("schedprof: the workload is not recorded into %s: %s", path, error)

@@ -1,9 +1,9 @@
-"""Records a scheduler's workload from a client, into files on the client's side."""
+"""Records a scheduler's workload from a client, into a file on the client's side."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,7 @@ from distributed import Client
 
 from pytest_schedprof.errors import ClusterError, SettingsError
 from pytest_schedprof.replay.recorder import FLUSH_S, NAME, WorkloadRecorder
-from pytest_schedprof.replay.writing import (
-    NO_LIMIT,
-    Limit,
-    Outbox,
-    RecordingFiles,
-    numbered,
-    read_limit,
-)
+from pytest_schedprof.replay.writing import Outbox, RecordingFile
 
 CONNECTING_S = 10.0
 
@@ -36,40 +29,33 @@ def connect(address: str) -> Client:
         raise ClusterError(f"schedprof: no scheduler answers at {address}: {error}") from None
 
 
-def begin(anonymous: bool, limit: Limit, dask_scheduler: Any = None) -> str:
+def begin(anonymous: bool, dask_scheduler: Any = None) -> str:
     """Begin to record on the scheduler; return why not, or an empty text."""
     earlier = dask_scheduler.extensions.get(NAME)
     if earlier is not None and not earlier.is_over:
         return "its workload is being recorded already"
-    WorkloadRecorder(dask_scheduler, Outbox(limit), anonymous=anonymous).begin()
+    WorkloadRecorder(dask_scheduler, Outbox(), anonymous=anonymous).begin()
     return ""
 
 
-def take(is_last: bool, dask_scheduler: Any = None) -> tuple[list[bytes], bool]:
-    """Return what was recorded since the last call, and whether the recording goes on.
-
-    The first part belongs to the last file of that call, and every other part to a new file.
-    """
+def take(is_last: bool, dask_scheduler: Any = None) -> tuple[bytes, bool]:
+    """Return what was recorded since the last call, and whether the recording goes on."""
     recorder = dask_scheduler.extensions.get(NAME)
     if recorder is None or not isinstance(recorder.writer, Outbox):
-        return [], False
+        return b"", False
     if is_last:
         recorder.end()
     return recorder.writer.take(), not recorder.is_over
 
 
 @contextmanager
-def record_workload(
-    client: Client, path: str | Path, *, anonymous: bool = False, rotate: str | None = None
-) -> Iterator[Path]:
+def record_workload(client: Client, path: str | Path, *, anonymous: bool = False) -> Iterator[Path]:
     """Record what a scheduler is asked while the block runs, into a new file.
 
     Args:
         client: connected to the scheduler, which must have pytest-schedprof installed.
         path: the file.
         anonymous: name prefixes and resources by letters, and do not tell when it was recorded.
-        rotate: a size such as 100MB or a time such as 1h, after which the next file begins. Files
-            have numbers in their names then, and the block gets their pattern.
 
     Raises:
         SettingsError: the file exists or cannot be written.
@@ -77,26 +63,22 @@ def record_workload(
     """
     path = Path(path)
     try:
-        limit = NO_LIMIT if rotate is None else read_limit(str(rotate))
-    except ValueError as error:
-        raise SettingsError(f"schedprof: rotate: {error}") from None
-    try:
-        files = RecordingFiles(path, is_numbered=limit != NO_LIMIT)
+        file = RecordingFile(path)
     except OSError as error:
         raise SettingsError(
             f"schedprof: the workload cannot be written to {path}: {error.strerror}"
         ) from None
     try:
-        _begin(client, anonymous, limit)
-        with Fetching(client, files):
-            yield path if limit == NO_LIMIT else numbered(path, "*")
+        _begin(client, anonymous)
+        with Fetching(client, file):
+            yield path
     finally:
-        files.close()
+        file.close()
 
 
-def _begin(client: Client, anonymous: bool, limit: Limit) -> None:
+def _begin(client: Client, anonymous: bool) -> None:
     try:
-        problem = client.run_on_scheduler(begin, anonymous, limit)
+        problem = client.run_on_scheduler(begin, anonymous)
     except Exception as error:
         raise ClusterError(
             f"schedprof: the scheduler at {client.scheduler.address} cannot record its workload: "  # type: ignore[union-attr]
@@ -109,8 +91,8 @@ def _begin(client: Client, anonymous: bool, limit: Limit) -> None:
 class Fetching:
     """Fetches blocks of the recording in a thread while a block of code runs."""
 
-    def __init__(self, client: Client, files: RecordingFiles) -> None:
-        self._client, self._files = client, files
+    def __init__(self, client: Client, file: RecordingFile) -> None:
+        self._client, self._file = client, file
         self._is_over = threading.Event()
         self._problem: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="schedprof-record", daemon=True)
@@ -129,7 +111,7 @@ class Fetching:
         self._fetch(is_last=True)
         if self._problem is not None and kind is None:
             raise ClusterError(
-                f"schedprof: the recording into {self._files.name} has ended early: "
+                f"schedprof: the recording into {self._file.path} has ended early: "
                 f"{type(self._problem).__name__}: {self._problem}; the file is whole up to there"
             ) from self._problem
 
@@ -141,16 +123,10 @@ class Fetching:
     def _fetch(self, *, is_last: bool) -> bool:
         """Fetch and write blocks; return whether there are more to come."""
         try:
-            parts, goes_on = self._client.run_on_scheduler(take, is_last)
+            content, goes_on = self._client.run_on_scheduler(take, is_last)
             if self._problem is None:
-                self._write(parts)
+                self._file.write(content)
         except Exception as error:
             self._problem = self._problem or error
             return False
         return bool(goes_on)
-
-    def _write(self, parts: Sequence[bytes]) -> None:
-        for number, part in enumerate(parts):
-            if number:
-                self._files.begin_next()
-            self._files.write(part)

@@ -21,8 +21,7 @@ from distributed.metrics import time
 from tornado.ioloop import PeriodicCallback
 
 from pytest_schedprof.agent.patches import wrap
-from pytest_schedprof.model.workload import Group
-from pytest_schedprof.replay.graphs import ACTOR
+from pytest_schedprof.model.workload import ACTOR, Group
 from pytest_schedprof.replay.hearing import (
     MOST_GROUPS,
     GraphRows,
@@ -265,15 +264,9 @@ class WorkloadRecorder(SchedulerPlugin):
     def __init__(self, scheduler: Any, writer: Writer, *, anonymous: bool = False) -> None:
         self.scheduler, self.writer = scheduler, writer
         self.is_over = False
-        self.begun = self.first_begun = time()
-        """The times at which this file and the first one were begun."""
-        self.recording = secrets.token_hex(16)
+        self.begun = time()
         self.rows = Rows()
         self.known = KnownTasks()
-        self.oldest = 0
-        """Number of the first task of this file."""
-        self.noted: set[int] = set()
-        """Older tasks that this file has too."""
         self.workers = Numbered()
         self.staying: set[str] = set()
         """Workers that have joined according to the file."""
@@ -287,7 +280,7 @@ class WorkloadRecorder(SchedulerPlugin):
     def begin(self) -> None:
         """Record from now on."""
         try:
-            self._begin_file()
+            self._write_begin()
             hearing = Hearing(self.scheduler, self.known.numbers, self.rows, self.give_up)
             hearing.begin(self.undo)
             self._wait_for_rare_things()
@@ -312,19 +305,15 @@ class WorkloadRecorder(SchedulerPlugin):
         wrap(messages, "close-client", during, undo)
         wrap(scheduler, "handle_worker", self._on_worker, undo)
 
-    def _begin_file(self) -> None:
-        """Write the head of a file, with which it can be read without the others."""
-        self.begun = time()
+    def _write_begin(self) -> None:
+        """Write the head of the file, and what was there before."""
         now = datetime.now(UTC).replace(microsecond=0).isoformat()
         head = {
             "kind": "head",
             "distributed": version("distributed"),
             "begun": "" if self.names.secret else now,
-            "name": self.recording,
-            "since": self.begun - self.first_begun,
         }
         self.writer.write(head)
-        self.oldest, self.noted = self.known.next, set()
         for address in list(self.scheduler.workers):
             self._note_worker(address, has_joined=True)
         self._write_rows()
@@ -357,13 +346,10 @@ class WorkloadRecorder(SchedulerPlugin):
 
     @guarded
     def flush(self) -> None:
-        """Write what happened since the last time, and begin the next file if it is time."""
+        """Write what happened since the last time."""
         self.writer.check()
         self._write_rows()
         self.known.sweep(self.scheduler.tasks)
-        if self.writer.is_full():
-            self.writer.turn()
-            self._begin_file()
 
     @guarded
     def _finish(self) -> None:
@@ -424,13 +410,8 @@ class WorkloadRecorder(SchedulerPlugin):
         """Note results that are older than the file; return whether any of them is a new task."""
         before = self.known.next
         for state in held_by(new):
-            number = self.known.of(state)
-            if number is None:
+            if self.known.of(state) is None:
                 (number,) = self.known.add([state])
-            elif number >= self.oldest:
-                continue
-            if number not in self.noted:
-                self.noted.add(number)
                 group = rows.group(self.groups.of(state.group))
                 rows.add([number], [group], [rows.annotations(NO_ANNOTATIONS)])
                 self.rows.results.append((number, time(), (), state.nbytes, False))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_schedprof.agent.decisions import WORLD
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.formats.workload import read_files
+from pytest_schedprof.formats.workload import read_file
 from pytest_schedprof.model.workload import WorkerEvent, Workforce, Workload, workforce_of
 from pytest_schedprof.replay.acting import ActingClient, Play
 from pytest_schedprof.replay.following import Script, scripts_of
@@ -215,8 +215,7 @@ def replay(
 
     Args:
         client: repeats what the first of the recorded clients did; others are made.
-        path: file of `schedprof record`, or a pattern for the files of one recording; by default
-            the workload that the test's marker names.
+        path: file of `schedprof record`; by default the workload that the test's marker names.
         speed: how much faster than in reality graphs arrive.
         until: seconds of the file after which nothing more is submitted.
         only: pattern of prefixes; other tasks are left out.
@@ -231,7 +230,7 @@ def replay(
         raise SettingsError(
             "schedprof: replay needs the path of a file, or a test whose marker has workload="
         )
-    workload = read_files(os.fspath(path))
+    workload = read_file(os.fspath(path))
     end = float("inf") if until is None else until
     done: int = client.sync(_replay, client, workload, speed, end, only)
     return done

@@ -2,81 +2,32 @@
 
 from __future__ import annotations
 
-import math
 import os
 import queue
 import threading
-import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_schedprof.formats.workload import MAGIC, as_block
-from pytest_schedprof.model.options import read_seconds, read_size
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """When a file is followed by another one."""
+class RecordingFile:
+    """A file that grows by whole blocks, which stay if the process is killed."""
 
-    nbytes: float = math.inf
-    seconds: float = math.inf
-
-
-NO_LIMIT = Limit()
-
-
-def read_limit(text: str) -> Limit:
-    """Read a size such as 100MB, or a time such as 1h.
-
-    Raises:
-        ValueError: it is neither.
-    """
-    is_size = text.strip().upper().endswith("B")
-    try:
-        value = float(read_size(text) if is_size else read_seconds(text))
-    except ValueError:
-        value = 0.0
-    if not value > 0:
-        raise ValueError(f"{text!r} is no size such as 100MB and no time such as 1h")
-    return Limit(nbytes=value) if is_size else Limit(seconds=value)
-
-
-class RecordingFiles:
-    """A file that grows by whole blocks, which stay if the process is killed.
-
-    Files that follow one another have numbers in their names.
-    """
-
-    def __init__(self, path: Path, *, is_numbered: bool) -> None:
+    def __init__(self, path: Path) -> None:
         """Create the file.
 
         Raises:
             OSError: it cannot be written, or is there already.
         """
-        self._path = path
-        self._number = last_number(path) + 1 if is_numbered else 0
-        self._open()
-
-    @property
-    def name(self) -> Path:
-        """The name of the current file."""
-        return numbered(self._path, self._number) if self._number else self._path
-
-    def _open(self) -> None:
-        self._file = self.name.open("xb", buffering=0)
+        self.path = path
+        self._file = path.open("xb", buffering=0)
         try:
             self.write(MAGIC)
         except OSError:
             self.close()
-            self.name.unlink()  # readers of the recording's other files would refuse an empty one
+            path.unlink()
             raise
-
-    def begin_next(self) -> None:
-        """Close the file, and open the next one."""
-        self._file.close()
-        self._number += 1
-        self._open()
 
     def write(self, content: bytes) -> None:
         """Write all of it, or nothing if it does not fit."""
@@ -94,19 +45,6 @@ class RecordingFiles:
         self._file.close()
 
 
-def numbered(path: Path, number: int | str) -> Path:
-    """Return the name of a file of a recording that has several, or the pattern for `*`."""
-    text = f"{number:04}" if isinstance(number, int) else number
-    return path.with_name(f"{path.stem}-{text}{path.suffix}")
-
-
-def last_number(path: Path) -> int:
-    """Return the highest number of files of that name, so that none is overwritten."""
-    stems = (file.stem.rpartition("-") for file in path.parent.glob(f"*{path.suffix}"))
-    ends = (end for name, _, end in stems if name == path.stem and end.isdigit())
-    return max(map(int, ends), default=0)
-
-
 ENDING_S = 10.0
 
 MOST_WAITING = 1000
@@ -116,17 +54,10 @@ MOST_BYTES = 1 << 26
 """Bytes that wait to be fetched by a client."""
 
 
-NEXT_FILE: dict[str, Any] = {}
-"""Stands in the queue where the next file begins."""
-
-
 class Writer:
     """Takes blocks, and keeps them in some place."""
 
-    def __init__(self, limit: Limit = NO_LIMIT) -> None:
-        self._limit = limit
-        self._begun, self._size, self._has_turned = time.monotonic(), 0, False
-        """When the current file was begun, its size, and whether another one is under way."""
+    def __init__(self) -> None:
         self.problem: OSError | None = None
         self._taken = self._kept = 0
         self._waiting: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
@@ -154,22 +85,6 @@ class Writer:
         if self.problem is not None:
             raise self.problem
 
-    def is_full(self) -> bool:
-        """Whether the file has its size or its age, and the next one is not under way."""
-        age = time.monotonic() - self._begun
-        is_full = self._size >= self._limit.nbytes or age >= self._limit.seconds
-        return is_full and not self._has_turned
-
-    def turn(self) -> None:
-        """Put later blocks into the next file."""
-        self._has_turned = True
-        self._taken += 1
-        self._waiting.put(NEXT_FILE)
-
-    def begin_next(self) -> None:
-        """Begin the next file; the thread calls it."""
-        raise NotImplementedError
-
     def is_idle(self) -> bool:
         """Whether all blocks are kept."""
         return self._kept == self._taken
@@ -184,75 +99,59 @@ class Writer:
         self._waiting.put(None)
 
     def finish(self) -> None:
-        """Release files; the thread calls it last."""
+        """Release the file; the thread calls it last."""
 
     def _run(self) -> None:
         try:
             while self.problem is None and (block := self._waiting.get()) is not None:
-                self._keep(block)
+                try:
+                    self.keep(as_block(block))
+                except OSError as error:
+                    self.problem = error
+                finally:
+                    self._kept += 1
         finally:
             self.finish()
 
-    def _keep(self, block: dict[str, Any]) -> None:
-        try:
-            if block is NEXT_FILE:
-                self.begin_next()
-                self._begun, self._size, self._has_turned = time.monotonic(), 0, False
-            else:
-                content = as_block(block)
-                self.keep(content)
-                self._size += len(content)
-        except OSError as error:
-            self.problem = error
-        finally:
-            self._kept += 1
-
 
 class FileWriter(Writer):
-    """Keeps blocks in a file, or in several if there is a limit."""
+    """Keeps blocks in a file."""
 
-    def __init__(self, path: Path, limit: Limit = NO_LIMIT) -> None:
+    def __init__(self, path: Path) -> None:
         """Create the file.
 
         Raises:
             OSError: it cannot be written, or is there already.
         """
-        self._files = RecordingFiles(path, is_numbered=limit != NO_LIMIT)
-        super().__init__(limit)
+        self._file = RecordingFile(path)
+        super().__init__()
 
     def keep(self, content: bytes) -> None:
-        self._files.write(content)
-
-    def begin_next(self) -> None:
-        self._files.begin_next()
+        self._file.write(content)
 
     def finish(self) -> None:
-        self._files.close()
+        self._file.close()
 
 
 class Outbox(Writer):
     """Keeps blocks in memory until a client fetches them."""
 
-    def __init__(self, limit: Limit = NO_LIMIT) -> None:
-        self._blocks: list[list[bytes]] = [[]]
-        """Blocks since the last fetch, by file."""
+    def __init__(self) -> None:
+        self._blocks: list[bytes] = []
+        """Blocks since the last fetch."""
         self._nbytes = 0
         self._lock = threading.Lock()
-        super().__init__(limit)
+        super().__init__()
 
     def keep(self, content: bytes) -> None:
         with self._lock:
             if self._nbytes > MOST_BYTES:
                 raise OSError("the client that records does not fetch what it asked for")
-            self._blocks[-1].append(content)
+            self._blocks.append(content)
             self._nbytes += len(content)
 
-    def begin_next(self) -> None:
+    def take(self) -> bytes:
+        """Return the blocks since the last call."""
         with self._lock:
-            self._blocks.append([])
-
-    def take(self) -> list[bytes]:
-        """Return the blocks since the last call, by file; the first belong to its last file."""
-        with self._lock:
-            blocks, self._blocks, self._nbytes = self._blocks, [[]], 0
-        return [b"".join(of_file) for of_file in blocks]
+            blocks, self._blocks, self._nbytes = self._blocks, [], 0
+        return b"".join(blocks)

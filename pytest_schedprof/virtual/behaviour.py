@@ -16,7 +16,7 @@ from dask.utils import parse_bytes
 from distributed.worker_state_machine import WorkerState
 
 from pytest_schedprof.errors import SchedprofError, SettingsError
-from pytest_schedprof.formats.workload import check_files, read_files
+from pytest_schedprof.formats.workload import check_file, read_file
 from pytest_schedprof.model.options import Reader, read_seconds, read_size
 from pytest_schedprof.model.workload import Result, Task, Workforce, Workload, workforce_of
 from pytest_schedprof.virtual.executor import target_of_memory
@@ -122,7 +122,7 @@ class RecordedTasks:
         """
         self._path = path
         try:
-            check_files(path)
+            check_file(path)
         except SchedprofError as error:
             text = str(error).removeprefix("schedprof: ")
             raise SettingsError(f"schedprof: cluster option workload: {text}") from None
@@ -143,7 +143,7 @@ class RecordedTasks:
 
     @cached_property
     def _workload(self) -> Workload:
-        return read_files(self._path)
+        return read_file(self._path)
 
     @cached_property
     def _results(self) -> dict[Any, Result]:
@@ -255,14 +255,11 @@ TRAITS: Mapping[str, tuple[str, Reader]] = {
     "duration": ("1ms", Reader(_duration, f"a time such as 50ms, {A_DISTRIBUTION}{BY_PREFIX}")),
     "nbytes": ("28", Reader(_size, f"a size such as 1MB, {A_DISTRIBUTION}{BY_PREFIX}")),
     "failures": ("0", Reader(_rate, "a part of all tasks, from 0 to 1")),
-    "long_running": ("0", Reader(_rate, "a part of all tasks, from 0 to 1")),
     "speed": ("1", Reader(_factor, f"a positive number, {A_DISTRIBUTION}")),
     "bandwidth": ("100MB", Reader(_speed, "bytes per second, such as 1GB")),
     "latency": ("1ms", Reader(_delay, f"a time such as 1ms, {A_DISTRIBUTION}")),
-    "serialisation": (FREE, Reader(_speed_if_any, f"bytes per second, such as 1GB, or {FREE!r}")),
     "memory_limit": ("4GiB", Reader(_speed, "a size such as 4GiB")),
     "disk": (FREE, Reader(_speed_if_any, f"bytes per second, such as 200MB, or {FREE!r}")),
-    "time_scale": ("1", Reader(_positive, "a positive number")),
     "seed": ("0", Reader(int, "a whole number")),
     "workload": (NO_FILE, Reader(_workload, "a recorded workload")),
 }
@@ -304,19 +301,14 @@ class Behaviour:
     duration: DrawFor
     nbytes: DrawFor
     failures: float
-    long_running: float
     speed: Draw
     bandwidth: float
     latency: Draw
     """Seconds of a transfer in addition to the time for its bytes."""
-    serialisation: float
-    """Bytes per second, at the sender and again at the receiver."""
     memory_limit: float
     """Limit of each worker's memory in bytes."""
     disk: float
     """Bytes per second for results that do not fit into memory."""
-    time_scale: float
-    """Simulated seconds per second of the clock."""
     seed: int
     workload: RecordedTasks | NoRecordedTasks
     """The recorded tasks; all others have the traits above."""
@@ -325,7 +317,7 @@ class Behaviour:
     _sources: dict[tuple[str, str], random.Random] = field(default_factory=dict)
 
     def seconds(self, key: Any, prefix: str) -> float:
-        """Return how long a task takes, in simulated seconds."""
+        """Return for how many seconds a task runs."""
         if (recorded := self.workload.of(key)) is not None:
             if recorded.failed:
                 return (*recorded.failed, recorded.seconds)[self._attempts.get(key, 0)]
@@ -346,11 +338,8 @@ class Behaviour:
                 return recorded.is_error
             self._attempts[key] = attempt + 1
             return True
-        return self._happens(prefix, "failures", self.failures)
-
-    def secedes(self, prefix: str) -> bool:
-        """Return whether the next task of a prefix secedes from its thread."""
-        return self._happens(prefix, "long_running", self.long_running)
+        rate = self.failures
+        return rate > 0 and self._source(prefix, "failures").random() < rate
 
     def speed_of(self, worker: str) -> float:
         """Return how fast a worker runs tasks; always the same for its name."""
@@ -368,11 +357,7 @@ class Behaviour:
 
     def transfer_seconds(self, nbytes: int, latency: float) -> float:
         """Return how long a transfer takes on a free network."""
-        handling = 2 * nbytes / self.serialisation
-        return latency + handling + nbytes / self.bandwidth
-
-    def _happens(self, prefix: str, what: str, rate: float) -> bool:
-        return rate > 0 and self._source(prefix, what).random() < rate
+        return latency + nbytes / self.bandwidth
 
     def _source(self, prefix: str, what: str) -> random.Random:
         if (prefix, what) not in self._sources:

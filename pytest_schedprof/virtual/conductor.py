@@ -7,6 +7,7 @@ turn to the cluster. The cluster gives it back, with its new time.
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -21,10 +22,8 @@ from pytest_schedprof.virtual.blocked import (
     Watch,
     interrupt,
 )
-from pytest_schedprof.virtual.governed import GovernedLoop
-from pytest_schedprof.virtual.loop import EPOCH
+from pytest_schedprof.virtual.loop import EPOCH, GovernedLoop, Turns, acknowledge, have_arrived
 from pytest_schedprof.virtual.stories import Fault
-from pytest_schedprof.virtual.turns import RandomNames, Turns, acknowledge, have_arrived
 
 CHECK_S = 0.05
 """Interval in which loops that have ended are noticed."""
@@ -39,6 +38,29 @@ LAST_TURN_S = 5.0
 """Longest time in seconds that the end of a cluster takes to be noticed."""
 
 REAL_WAIT = threading.Condition.wait
+
+
+class RandomNames:
+    """Draws names, from a sequence of its own for each line of code.
+
+    Releases of dask differ in how many random names they draw beside those of tasks. From a single
+    sequence the same tasks would get other names in another release.
+    """
+
+    def __init__(self, seed: str) -> None:
+        self._seed = seed
+        self._places: dict[str, dict[int, random.Random]] = {}
+
+    def draw(self, function: str, line: int) -> uuid.UUID:
+        """Return the next name for a line of a function.
+
+        Releases differ in the numbers of lines, so lines count in the order of their first use.
+        """
+        function = function.replace("_", "")  # private in one release, public in another
+        lines = self._places.setdefault(function, {})
+        if line not in lines:
+            lines[line] = random.Random(f"{self._seed}:{function}:{len(lines)}")
+        return uuid.UUID(int=lines[line].getrandbits(128), version=4)
 
 
 def _no() -> bool:

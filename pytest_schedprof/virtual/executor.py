@@ -228,9 +228,9 @@ class Executor:
         """The handle that ends each running task, and the time when the task began."""
 
     def executing(self) -> dict[Any, float]:
-        """Return for how many simulated seconds each running task has run."""
-        now, scale = time(), self._worker.server.behaviour.time_scale
-        return {key: (now - begun) * scale for key, (_, begun) in self.timers.items()}
+        """Return for how many seconds each running task has run."""
+        now = time()
+        return {key: now - begun for key, (_, begun) in self.timers.items()}
 
     def end(self) -> None:
         """Cancel all running tasks; none of them finishes any more."""
@@ -238,9 +238,9 @@ class Executor:
             handle.cancel()
 
     def _after(self, seconds: float, call: Callable[[], None]) -> asyncio.Handle:
-        """Call a function after a number of simulated seconds."""
-        loop, delay = asyncio.get_running_loop(), seconds / self._worker.server.behaviour.time_scale
-        return loop.call_soon(call) if delay < AT_ONCE_S else loop.call_later(delay, call)
+        """Call a function after a number of seconds."""
+        loop = asyncio.get_running_loop()
+        return loop.call_soon(call) if seconds < AT_ONCE_S else loop.call_later(seconds, call)
 
     def execute(self, key: Any) -> None:
         """Start a task; a task of a shuffle first exchanges its messages with the scheduler."""
@@ -276,10 +276,6 @@ class Executor:
         self._begin(seconds)
         ending = self._after(seconds, partial(self._finish, key, run_id, seconds))
         self.timers[key] = ending, time()
-        if behaviour.secedes(prefix):
-            self._worker.handle(
-                machine.SecedeEvent(key=key, compute_duration=0.0, stimulus_id=f"secede-{time()}")
-            )
 
     def _begin(self, seconds: float) -> None:
         """Do nothing as a task of this length begins; virtual workers draw faults."""

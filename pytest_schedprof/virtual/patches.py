@@ -23,8 +23,7 @@ from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.virtual.blocked import Waiter, listen
 from pytest_schedprof.virtual.choices import replacements_of_chance
 from pytest_schedprof.virtual.conductor import REAL_WAIT, Conductor
-from pytest_schedprof.virtual.loop import EPOCH, AtOnce, replace_clocks
-from pytest_schedprof.virtual.turns import OWN
+from pytest_schedprof.virtual.loop import EPOCH, OWN, AtOnce, replace_clocks
 
 PATIENCE_S = 0.05
 """Real time after which a test that waits for something unknown is taken to wait for the

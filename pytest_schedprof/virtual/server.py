@@ -26,8 +26,8 @@ from pytest_schedprof.virtual.choices import ChoosingLine
 from pytest_schedprof.virtual.hollow_server import WorkerServer
 from pytest_schedprof.virtual.hollow_worker import HollowWorker
 from pytest_schedprof.virtual.lines import TO_WORKER_S
+from pytest_schedprof.virtual.loop import OWN
 from pytest_schedprof.virtual.stories import names_at_work
-from pytest_schedprof.virtual.turns import OWN
 from pytest_schedprof.virtual.world import World
 
 OUR_PLUGINS = "schedprof-"

@@ -64,15 +64,14 @@ class ExactExecutor(Executor):
         if sender is None:
             return float(alone)
         data, now = sender.state.data, server.world.loop.now
-        wire = instruction.total_nbytes / server.behaviour.bandwidth / server.behaviour.time_scale
+        wire = instruction.total_nbytes / server.behaviour.bandwidth
         arrival = send(sender.link, self._worker.link, now, wire)
-        waited = (arrival - now - wire) * server.behaviour.time_scale
+        waited = arrival - now - wire
         return float(alone + waited + seconds_to_read(data, list(instruction.to_gather)))
 
     def _after(self, seconds: float, call: Callable[[], None]) -> asyncio.Handle:
-        delay = seconds / self._worker.server.behaviour.time_scale
         world = self._worker.server.world
-        return asyncio.get_running_loop().call_later(delay, world.expect(call))
+        return asyncio.get_running_loop().call_later(seconds, world.expect(call))
 
 
 class VirtualWorker(HollowWorker):

@@ -13,7 +13,7 @@ from uuid import uuid4
 from dask.core import flatten
 from distributed import Client, futures_of
 
-from pytest_schedprof.formats.workload import read_files, write_workload
+from pytest_schedprof.formats.workload import read_file, write_workload
 from pytest_schedprof.model.workload import Graph, Workload
 from pytest_schedprof.replay.replaying import replay
 from pytest_schedprof.workloads.shapes import CHAIN, finish, inc, join
@@ -181,7 +181,7 @@ def recorded_sweep(client: Client, size: int) -> None:
 
 def _replay(client: Client, name: str, size: int) -> None:
     """Replay the tasks that ended first, or all of them as often as the size needs."""
-    workload = read_files(name)
+    workload = read_file(name)
     tasks = sum(len(graph.tasks) for graph in workload.graphs)
     if size >= tasks:
         for _ in range(size // tasks):

@@ -11,14 +11,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-from distributed import Client, wait
+from distributed import Client
 
 from pytest_schedprof import pyspy_on_scheduler, viztrace_scheduler
 from pytest_schedprof.clusters.own import LocalProcesses
-from pytest_schedprof.errors import RecordingError, SettingsError
+from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.measuring.ancestor import UNPACK
 
 PYSPY = {
@@ -234,65 +234,6 @@ def test_children_of_the_scheduler_are_sampled_but_not_our_watchdog(
     processes = {profile["name"].partition(" Thread ")[0] for profile in profiles}
     assert f"Process {pid}" in processes
     assert len(processes) == 2  # the scheduler's and the child
-
-
-def print_and_mark(dask_scheduler: Any = None) -> bool:
-    import viztracer
-
-    print("printed on the scheduler")  # noqa: T201
-    tracer = viztracer.get_tracer()
-    if tracer is not None:
-        tracer.log_instant("marked by the scheduler's own code")
-    return tracer is not None
-
-
-def test_print_and_the_global_tracer(client: Client, tmp_path: Path) -> None:
-    with viztrace_scheduler(tmp_path / "trace.json", log_print=True):
-        assert client.run_on_scheduler(print_and_mark)
-    content = (tmp_path / "trace.json").read_text()
-    assert "print - printed on the scheduler" in content
-    assert "marked by the scheduler's own code" in content
-    with viztrace_scheduler(tmp_path / "trace.json", register_global=False):
-        assert not client.run_on_scheduler(print_and_mark)
-    assert "print - " not in (tmp_path / "trace.json").read_text()
-    assert not client.run_on_scheduler(print_and_mark)
-
-
-def test_sources_and_plugins(client: Client, worked: Any, tmp_path: Path) -> None:
-    from viztracer.vizplugin import VizPluginBase
-
-    def begun() -> Any:
-        class Counting(VizPluginBase):  # type: ignore[misc]  # local: it travels by value
-            heard: ClassVar[list[str]] = []
-
-            def support_version(self) -> str:
-                return "0.15.0"
-
-            def message(self, m_type: str, payload: dict[str, Any]) -> dict[str, Any]:
-                self.heard.append(payload.get("when", m_type))
-                if self.heard[-1] == "pre-save":
-                    return {"action": "handle_data", "handler": self.add}
-                return {"success": True}
-
-            def add(self, data: dict[str, Any]) -> None:
-                data["heard"] = list(self.heard)
-
-        return Counting()
-
-    path = tmp_path / "trace.json"
-    with viztrace_scheduler(path, trace_sparse=FINISHED, file_info=True, plugins=[begun()]):
-        worked()
-    trace = json.loads(path.read_text())
-    assert trace["heard"] == ["initialize", "pre-start", "post-stop", "pre-save"]
-    (source,) = (n for n in trace["file_info"]["files"] if n.endswith("distributed/scheduler.py"))
-    assert "def handle_task_finished" in trace["file_info"]["files"][source][0]
-
-
-def test_plugin_that_is_missing_does_not_end_the_scheduler(client: Client, tmp_path: Path) -> None:
-    refused = pytest.raises(RecordingError, match=r"cannot load the plugin 'no_such --x' .* found")
-    with refused, viztrace_scheduler(tmp_path / "trace.json", plugins=["no_such --x"]):
-        pytest.fail("the body ran")
-    wait(client.submit(inc, 1))
 
 
 def test_what_has_no_effect_is_told(

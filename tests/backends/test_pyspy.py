@@ -212,46 +212,6 @@ def test_rate_below_pyspys_range_is_refused() -> None:
     assert PySpyBackend(rate_hz=99.7, options={}).settings["rate_hz"] == 100.0
 
 
-def test_rate_that_is_kept_on_a_busy_scheduler_is_that_of_its_samples(control: Control) -> None:
-    # One that keeps up takes as many as it is asked for: 50, give or take 7, in half a second.
-    for options in ({"nonblocking": True}, {}):
-        slow = PySpyBackend(rate_hz=100, options=options)
-        assert 10 < pyspy.measure_kept_rate(slow, control, timeout_s=10) < 160
-    kept = slow.kept_rate(control, timeout_s=10)  # it is measured with a higher one
-    assert kept is not None
-    assert 10 < kept < pyspy.HASTY_HZ
-    assert slow.rate_hz == 100
-    assert control.call(left) == []
-
-
-def test_too_high_a_rate_is_told_before_the_window_but_once(
-    control: Control, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pyspy, "_known", set())
-    warnings = []
-    for rate, options in ((500, {"nonblocking": True}), (100, {}), (20_000, {}), (20_000, {})):
-        backend = PySpyBackend(rate_hz=rate, options=options)
-        recording: Any = backend.start(control, timeout_s=10)
-        warnings.append(recording.forewarn(timeout_s=10))
-        profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
-        seen = map(str, shares_of([[profile]], drift=0.1).seen("share"))
-        assert not [name for name in seen if "beacon" in name]  # it is no work of the scheduler
-    assert [len(texts) for texts in warnings] == [0, 0, 1, 0]
-    assert re.search(r"about (\d+) of 20000 samples .* else --schedprof-rate=\1$", warnings[2][0])
-
-
-def test_samples_beforehand_are_those_that_pyspy_takes(control: Control) -> None:
-    assert control.call(agent.sampled_hz, 1.0) < 100  # nothing but the kernel stops the thread
-    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
-    hz = control.call(agent.sampled_hz, 1000.0)  # the best of three times ten samples
-    recording.abandon(timeout_s=10)
-    assert 10 < hz < 300
-
-
-def left(dask_scheduler: Any = None) -> list[str]:
-    return [name for name in vars(dask_scheduler) if name.startswith("_schedprof")]
-
-
 @pytest.mark.slow
 def test_rate_that_pyspy_cannot_keep_is_told_with_one_that_it_can(control: Control) -> None:
     recording = PySpyBackend(rate_hz=100_000, options={}).start(control, timeout_s=10)

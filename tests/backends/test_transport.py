@@ -11,7 +11,7 @@ import cloudpickle
 import pytest
 
 from pytest_schedprof.agent import counts, facts, names, viztracer
-from pytest_schedprof.control.transport import (
+from pytest_schedprof.control.control import (
     DIRECTORY,
     as_module,
     as_source,

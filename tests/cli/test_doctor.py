@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 import subprocess
 import sys
@@ -18,7 +17,6 @@ import pytest
 from hardening import drop_sys_ptrace, filter_tracing
 
 from pytest_schedprof.backends.instructions import is_lent
-from pytest_schedprof.backends.pyspy import HASTY_HZ
 from pytest_schedprof.backends.registry import BUILTIN
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.clusters.own import LocalProcesses
@@ -46,13 +44,6 @@ def test_without_an_address_it_examines_a_scheduler_of_its_own() -> None:
     assert process.stdout.endswith("\ncounts and pyspy work here\n")
     assert "started for this" in process.stdout
     assert "in the main thread: cputime samples by a timer" in process.stdout
-    words = " ".join(process.stdout.split())
-    kept = re.search(
-        r"pyspy yes, recorded .{,40}; keeps up with about (\d+) samples a second", words
-    )
-    assert kept
-    assert 1 <= int(kept[1]) < HASTY_HZ
-    assert words.count("keeps up with") == 1
     assert "instructions no: " in process.stdout or is_lent()  # valgrind takes long to start
     pid = int(process.stdout.partition("process ")[2].partition(" of")[0])
     assert not psutil.pid_exists(pid)
@@ -81,7 +72,6 @@ def test_what_it_says_of_a_scheduler_is_so_and_nothing_is_left_there(
     assert [backend["name"] for backend in findings["backends"] if backend["is_chosen"]] == [
         "pyspy"
     ]
-    assert {backend["kept_hz"] for backend in findings["backends"]} == {None}  # others may need it
     assert control.call(attributes) == []
     assert process.children(recursive=True) == []
 

@@ -13,8 +13,7 @@ from support import Project
 
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence import KINDS
-from pytest_schedprof.evidence.contract import Brought, EvidenceRegistry, Kind, Need
-from pytest_schedprof.evidence.pictures import with_pictures
+from pytest_schedprof.evidence.contract import Brought, EvidenceRegistry, Kind, Need, with_pictures
 from pytest_schedprof.model.result import BackendResult
 
 DOCS = Path(__file__).parents[2] / "docs"

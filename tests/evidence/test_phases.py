@@ -16,8 +16,7 @@ from distributed import wait
 from support import Project, wait_for
 from witness import opened
 
-from pytest_schedprof.evidence.client import ClientWatch, Stopwatch
-from pytest_schedprof.evidence.phases import NO_WORKERS, UNSAMPLED, draw_bar
+from pytest_schedprof.evidence.phases import NO_WORKERS, UNSAMPLED, ClientWatch, Stopwatch, draw_bar
 from pytest_schedprof.evidence.workers import WorkerWatch
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.judge.phases import ClientCosts

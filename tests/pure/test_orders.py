@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.agent.orders import HASHING, put_in_order, unseeded_hash
+from pytest_schedprof.agent.choice import HASHING, put_in_order, unseeded_hash
 
 KEYS: st.SearchStrategy[Any] = st.recursive(
     st.text() | st.integers() | st.floats(allow_nan=False), lambda keys: st.tuples(keys, keys)
@@ -27,7 +27,7 @@ def test_equal_keys_have_equal_hashes(one: Any, other: Any) -> None:
 
 
 PROGRAM = """
-from pytest_schedprof.agent.orders import SortedSet, unseeded_hash
+from pytest_schedprof.agent.choice import SortedSet, unseeded_hash
 print(unseeded_hash(("a", 1, ("b", 2.5))), *SortedSet({"released", "waiting", "memory", "erred"}))
 """
 

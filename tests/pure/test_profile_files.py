@@ -27,7 +27,6 @@ from pytest_schedprof.formats.pstats import read_costs, write_pstats
 from pytest_schedprof.formats.speedscope import (
     Frame,
     SpeedscopeFile,
-    count_samples,
     holds_frame,
     name_frames,
     read_speedscope,
@@ -197,13 +196,6 @@ def test_frame_is_found_by_its_name_and_its_file() -> None:
     assert not holds_frame(content, "run", "/home/runners.py")
     assert not holds_frame(content, "asyncio", "/venv/asyncio/runners.py")
     assert not holds_frame(content[:-20], "run", "/venv/asyncio/runners.py")
-
-
-def test_samples_of_a_function_are_counted_once_in_all_threads() -> None:
-    content = json.dumps(samples_file(("a", [[0, 1], [0, 1, 2], [0], []]), ("b", [[2]]))).encode()
-    assert count_samples(content, "_transition", "/venv/distributed/scheduler.py") == 3
-    assert count_samples(content, "run", "/venv/asyncio/runners.py") == 3
-    assert count_samples(content, "run", "/home/runners.py") == 0
 
 
 @given(st.integers(1, 10**6), st.lists(st.integers(1, 10**6), max_size=5))

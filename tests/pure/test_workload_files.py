@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import fields, replace
-from pathlib import Path
+from dataclasses import fields
 
 import pytest
 from hypothesis import given
@@ -14,7 +13,7 @@ from random_workloads import Maker, workloads
 
 from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.formats import workload as formats
-from pytest_schedprof.formats.workload import MAGIC, read_files, read_workload, write_workload
+from pytest_schedprof.formats.workload import MAGIC, read_workload, write_workload
 from pytest_schedprof.model.workload import Graph, Group, Result, Task, Workload
 
 
@@ -45,30 +44,6 @@ def test_results_are_in_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(content) > whole
     assert read_workload(content) == workload
     assert len(read_workload(content[:-1]).results) == 9
-
-
-def test_a_recording_is_read_that_was_killed_when_its_next_file_had_just_begun(
-    tmp_path: Path,
-) -> None:
-    graph = Graph(0.0, 0, [Task(0, Group("inc"), [], {})], [0])
-    first = Workload(distributed="2026.9.0", name="monday", graphs=[graph])
-    second = replace(
-        first, since=5.0, graphs=[replace(graph, tasks=[Task(1, Group("inc"), [], {})])]
-    )
-    for number, workload in enumerate((first, second), 1):
-        (tmp_path / f"work-{number}.schedprof").write_bytes(write_workload(workload))
-    (tmp_path / "work-3.schedprof").write_bytes(MAGIC)
-    whole = read_files(str(tmp_path / "work-*.schedprof"))
-    assert [(graph.time, len(graph.tasks)) for graph in whole.graphs] == [(0.0, 1), (5.0, 1)]
-    assert whole.name == "monday"
-    strange = tmp_path / "work-4.schedprof"
-    strange.write_bytes(write_workload(replace(first, name="tuesday")))
-    with pytest.raises(ArtifactError, match="different recordings"):
-        read_files(str(tmp_path / "work-*.schedprof"))
-    strange.unlink()
-    (tmp_path / "work-1.schedprof").unlink()
-    (tmp_path / "work-2.schedprof").unlink()
-    assert read_files(str(tmp_path / "work-*.schedprof")).graphs == []
 
 
 @given(workloads(), st.integers(0, 2**32))

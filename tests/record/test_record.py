@@ -26,11 +26,11 @@ from pytest_schedprof.clusters.options import check_cluster_options
 from pytest_schedprof.clusters.own import OwnCluster, SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.errors import ArtifactError, ClusterError, SettingsError
-from pytest_schedprof.formats.workload import read_files, read_workload
+from pytest_schedprof.formats.workload import read_file, read_workload
 from pytest_schedprof.model.workload import Workload
 from pytest_schedprof.replay import hearing as rows
 from pytest_schedprof.replay.fetching import record_workload
-from pytest_schedprof.replay.writing import RecordingFiles
+from pytest_schedprof.replay.writing import RecordingFile
 from pytest_schedprof.workloads import WORKLOADS, replay
 
 SIZE = 100
@@ -219,10 +219,6 @@ def test_a_bad_file_is_named_before_anything_starts(tmp_path: Path) -> None:
 
 def test_what_cannot_be_recorded_or_replayed_is_refused(tmp_path: Path) -> None:
     with at_work(VirtualCluster) as client:
-        for rotate in ("0s", "-1MB", "soon", "a few MB"):
-            with pytest.raises(SettingsError, match=f"rotate: '{rotate}' is no size"):
-                record_workload(client, tmp_path / "work", rotate=rotate).__enter__()
-        assert not list(tmp_path.iterdir())
         with pytest.raises(SettingsError, match="needs the path"):
             replay(client)
         with record_workload(client, tmp_path / "one"):
@@ -239,11 +235,6 @@ def test_the_commands_record_and_show(tmp_path: Path, capsys: pytest.CaptureFixt
     try:
         assert main(["record", cluster.address, "-o", str(path), "--seconds", "0.5"]) == 0
         assert f"{path}: 0 graphs, 0 tasks" in capsys.readouterr().out
-        several = ["record", cluster.address, "-o", str(path), "--seconds", "0.5"]
-        assert main([*several, "--rotate", "1h"]) == 0
-        assert f"{tmp_path / 'work-*.schedprof'}: 1 files" in capsys.readouterr().out
-        assert main([*several, "--rotate", "often"]) == 2
-        assert "'often' is no size such as 100MB and no time" in capsys.readouterr().err
         with Client(cluster.address) as client, record_workload(client, tmp_path / "more"):
             wait(client.map(inc, range(7), pure=False))
     finally:
@@ -355,12 +346,10 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(small: Path) -> None:
 
 
 def test_no_empty_file_is_left_on_a_full_disk(small: Path) -> None:
-    files = RecordingFiles(small / "work.schedprof", is_numbered=True)
-    files.write(b"a block")
     _fill(small / "filler")
     with pytest.raises(OSError, match="No space left"):
-        files.begin_next()
-    assert [file.name for file in small.glob("work*")] == ["work-0001.schedprof"]
+        RecordingFile(small / "work.schedprof")
+    assert list(small.glob("work*")) == []
 
 
 def _fill(path: Path) -> None:
@@ -386,40 +375,23 @@ async def wait_for_blocks(dask_scheduler: Any = None) -> None:
         await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize(
-    ("path", "options", "complaint"),
-    [
-        ("missing/work", {}, "No such file or directory"),
-        ("work", {"rotate": "often"}, "'often' is no size such as 100MB and no time such as 1h"),
-    ],
-)
-def test_a_scheduler_starts_though_it_cannot_record(
-    tmp_path: Path, path: str, options: dict[str, str], complaint: str
-) -> None:
-    whole = tmp_path / path
-    with preloaded(whole, **options) as (_, address, log), Client(address) as client:
+def test_a_scheduler_starts_though_it_cannot_record(tmp_path: Path) -> None:
+    whole = tmp_path / "missing" / "work"
+    with preloaded(whole) as (_, address, log), Client(address) as client:
         assert client.run_on_scheduler(transitions) == 0
     (line,) = (line for line in log if " schedprof: " in line)
     assert f"the workload is not recorded into {whole}: " in line
-    assert complaint in line
+    assert "No such file or directory" in line
 
 
-def flush(dask_scheduler: Any = None) -> None:
-    """Do what the recorder does every half a second; runs on the scheduler."""
-    dask_scheduler.extensions["schedprof-record"].flush()
-
-
-def test_a_scheduler_records_from_its_start_into_several_files(tmp_path: Path) -> None:
-    options = {"rotate": "1kB", "anonymous": "True"}
-    path, number, stuck = tmp_path / "work.schedprof", 200, []
-    with preloaded(path, **options) as (process, address, _), Client(address) as client:
-        while not (tmp_path / "work-0003.schedprof").exists():
-            stuck += client.map(inc, range(number), pure=False)  # there are no workers
-            client.run_on_scheduler(wait_for_tasks, len(stuck))
-            client.run_on_scheduler(wait_for_blocks)
-            client.run_on_scheduler(flush)
+def test_a_killed_scheduler_leaves_what_it_recorded_from_its_start(tmp_path: Path) -> None:
+    path, number = tmp_path / "work.schedprof", 200
+    with preloaded(path, anonymous="True") as (process, address, _), Client(address) as client:
+        stuck = client.map(inc, range(number), pure=False)  # there are no workers
+        client.run_on_scheduler(wait_for_tasks, len(stuck))
+        client.run_on_scheduler(wait_for_blocks)
         process.send_signal(signal.SIGKILL)
         process.wait()
-    recorded = read_files(str(tmp_path / "work-*.schedprof"))
-    assert sum(1 for _ in recorded.tasks()) == len(stuck) >= 2 * number
+    recorded = read_file(str(path))
+    assert sum(1 for _ in recorded.tasks()) == number
     assert "inc" not in {task.group.prefix for task in recorded.tasks()}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,8 @@ from distributed import Client, as_completed, wait
 
 from pytest_schedprof.clusters.own import OwnCluster, SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.errors import ArtifactError
-from pytest_schedprof.formats.workload import read_files
+from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.formats.workload import read_file
 from pytest_schedprof.model.workload import Workload, workforce_of
 from pytest_schedprof.replay.fetching import record_workload
 from pytest_schedprof.replay.replaying import arrive_in_virtual_time, leave_in_virtual_time
@@ -35,7 +33,7 @@ def replayed(
     """Replay a workload, and return what is recorded of that."""
     with at_work(kind, workers, workload=str(path)) as client, record_workload(client, again):
         replay(client, path, **options)
-    return read_files(str(again))
+    return read_file(str(again))
 
 
 def changes(workload: Workload) -> list[tuple[bool, int, bool]]:
@@ -72,7 +70,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_clients_and_workers_come_and_go(
     busy: Path, tmp_path: Path, kind: type[OwnCluster]
 ) -> None:
-    recorded = read_files(str(busy))
+    recorded = read_file(str(busy))
     assert changes(recorded) == [(True, 2, False)] * 2 + [(False, 0, True), (False, 0, False)]
     again = replayed(kind, busy, tmp_path / "again")
     # In the end the cluster has the workers that it had, for another round.
@@ -108,7 +106,7 @@ def test_another_scheduler_makes_a_script_faster(tmp_path: Path) -> None:
         for _ in range(3):
             wait(client.map(inc, range(8), pure=False))
             client.sync(asyncio.sleep, 5)
-    recorded = read_files(str(path))
+    recorded = read_file(str(path))
     again = replayed(VirtualCluster, path, tmp_path / "again", workers=8)
     assert makespan(recorded) == pytest.approx(16, abs=0.5)
     assert makespan(again) == pytest.approx(13, abs=0.5)
@@ -129,7 +127,7 @@ def test_transfers_take_as_long_as_where_they_were_recorded(tmp_path: Path) -> N
         client.sync(asyncio.sleep, 20)  # the scheduler's mean begins with a guess
         with record_workload(client, path):
             spread(client)
-    recorded = read_files(str(path))
+    recorded = read_file(str(path))
     assert recorded.bandwidth == pytest.approx(4e6, rel=0.05)
     again = replayed(VirtualCluster, path, tmp_path / "again")
     # Three results of 20 MB come to one worker, at 4 MB a second.
@@ -170,7 +168,7 @@ def test_a_loop_over_results_takes_as_long(tmp_path: Path, kind: type[OwnCluster
             if left:
                 running.add(client.submit(inc, left, pure=False))
                 left -= 1
-    recorded, again = read_files(str(path)), replayed(kind, path, tmp_path / "again")
+    recorded, again = read_file(str(path)), replayed(kind, path, tmp_path / "again")
     assert len(again.results) == len(recorded.results) == 40
     if kind is VirtualCluster:  # the other one has the time of the machine
         assert makespan(again) == pytest.approx(makespan(recorded), rel=0.1)
@@ -185,7 +183,7 @@ def test_what_was_cancelled_is_cancelled(tmp_path: Path) -> None:
         client.cancel(stuck)
         wait(client.submit(inc, 0, pure=False))  # it comes after the message
         del ends
-    recorded = read_files(str(path))
+    recorded = read_file(str(path))
     assert max(len(release.tasks) for release in recorded.releases) == 10
     assert len(replayed(VirtualCluster, path, tmp_path / "again").results) == 6
 
@@ -197,7 +195,7 @@ def test_actors_are_actors_again(tmp_path: Path, kind: type[OwnCluster]) -> None
     with at_work(kind, duration="10ms") as client, record_workload(client, path):
         kept = client.map(inc, range(8), actor=True)
         wait(client.map(inc, kept, pure=False))
-    recorded, again = read_files(str(path)), replayed(kind, path, tmp_path / "again")
+    recorded, again = read_file(str(path)), replayed(kind, path, tmp_path / "again")
     annotations = [dict(task.annotations) for task in recorded.tasks()]
     assert annotations == [{"actor": True}] * 8 + [{}] * 8
     assert [dict(task.annotations) for task in again.tasks()] == annotations
@@ -209,7 +207,7 @@ def test_a_task_fails_as_often_as_it_did_before_it_succeeds(tmp_path: Path) -> N
     options = {"duration": "uniform(100ms, 1s)", "failures": "0.4"}
     with at_work(VirtualCluster, **options) as client, record_workload(client, path):
         wait(client.map(inc, range(40), pure=False, retries=2))
-    recorded = read_files(str(path)).results
+    recorded = read_file(str(path)).results
     again = replayed(VirtualCluster, path, tmp_path / "again").results
     assert {len(result.failed) for result in recorded.values()} == {0, 1, 2}
     assert {result.is_error for result in recorded.values()} == {False, True}
@@ -220,96 +218,6 @@ def test_a_task_fails_as_often_as_it_did_before_it_succeeds(tmp_path: Path) -> N
     assert took[1] == pytest.approx(took[0], abs=1e-5)
 
 
-def begin_files(path: str, dask_scheduler: Any = None) -> None:
-    """Record into files of a byte; runs on the scheduler."""
-    from pytest_schedprof.replay.recorder import WorkloadRecorder
-    from pytest_schedprof.replay.writing import FileWriter, Limit
-
-    WorkloadRecorder(dask_scheduler, FileWriter(Path(path), Limit(nbytes=1))).begin()
-
-
-def settle(is_last: bool, dask_scheduler: Any = None) -> None:
-    """Wait until the recorder's thread has written all; its clock is not the virtual one."""
-    recorder = dask_scheduler.extensions["schedprof-record"]
-    if is_last:
-        recorder.end()
-    while not recorder.writer.is_idle():
-        time.sleep(0.001)
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three graphs in as many files at least; each needs the result that came first."""
-    place = tmp_path_factory.mktemp("files")
-    with at_work(VirtualCluster, duration="100ms", nbytes="7kB") as client:
-        client.run_on_scheduler(begin_files, str(place / "work.schedprof"))
-        (first,) = client.map(inc, [0], pure=False)
-        for _ in range(3):
-            wait(client.map(inc, [first] * 4, pure=False))
-            client.sync(asyncio.sleep, 1)
-            client.run_on_scheduler(settle, False)
-        client.run_on_scheduler(settle, True)
-    return place
-
-
-def test_files_of_a_recording_can_be_read_each_by_itself(files: Path, tmp_path: Path) -> None:
-    parts = [read_files(str(file)) for file in sorted(files.glob("work-*.schedprof"))]
-    assert len(parts) > 2
-    assert all(len(workforce_of(part).first) == 4 for part in parts)
-    later = [part for part in parts if part.graphs][1:]
-    for part in later:
-        first, *others = part.tasks()
-        assert (part.results[first.number].seconds, part.results[first.number].nbytes) == (0, 7000)
-        assert {number for task in others for number in task.dependencies} == {first.number}
-    number, part = next((n, part) for n, part in enumerate(parts) if n and len(part.results) >= 5)
-    path = sorted(files.glob("work-*.schedprof"))[number]
-    again = replayed(VirtualCluster, path, tmp_path / "again")
-    assert len(again.results) == sum(1 for _ in part.tasks()) == 5
-
-
-def test_files_of_a_recording_are_one_workload(files: Path, tmp_path: Path) -> None:
-    pattern = files / "work-*.schedprof"
-    whole = read_files(str(pattern))
-    numbers = [task.number for task in whole.tasks()]
-    assert len(numbers) == len(set(numbers)) == len(whole.results) == 13
-    assert len(whole.workers) == 4
-    times = [graph.time for graph in whole.graphs]
-    assert times == sorted(times)
-    assert times[-1] > 2
-    again = replayed(VirtualCluster, pattern, tmp_path / "again")
-    assert makespan(again) == pytest.approx(makespan(whole), rel=0.05)
-
-
-@pytest.mark.slow
-def test_a_client_records_into_files_that_follow_each_other(tmp_path: Path) -> None:
-    """Each has a size at most, but for what comes between two looks at it."""
-    limit, tasks = 2000, 200
-    with at_work(SimulatedCluster) as client:
-        path = tmp_path / "work.schedprof"
-        with record_workload(client, path, rotate=f"{limit}B") as pattern:
-            while not (tmp_path / "work-0004.schedprof").exists():
-                wait(client.map(inc, range(tasks), pure=False))
-                client.run_on_scheduler(settle, False)
-                client.run_on_scheduler(flush)
-        with record_workload(client, path, rotate="1h"):  # no file is overwritten
-            pass
-    assert pattern == tmp_path / "work-*.schedprof"
-    *whole, _, other = sorted(tmp_path.iterdir())
-    assert [file.stem[-4:] for file in whole[:3]] == ["0001", "0002", "0003"]
-    assert len(whole) >= 3
-    assert all(limit <= file.stat().st_size < 8 * limit for file in whole)
-    shutil.move(other, tmp_path / "other")
-    recorded = read_files(str(pattern))
-    assert len(recorded.results) == sum(1 for _ in recorded.tasks()) >= 4 * tasks
-
-
-def flush(dask_scheduler: Any = None) -> None:
-    """Do what the recorder does every half a second; runs on the scheduler."""
-    dask_scheduler.extensions["schedprof-record"].flush()
-
-
-def test_files_of_other_recordings_are_refused(busy: Path, files: Path, tmp_path: Path) -> None:
-    for number, file in enumerate([busy, *files.glob("*-0001.schedprof")]):
-        (tmp_path / f"{number}").write_bytes(file.read_bytes())
-    with pytest.raises(ArtifactError, match="files of different recordings"):
-        read_files(str(tmp_path / "[01]"))
+def test_a_replay_needs_a_file() -> None:
+    with at_work(VirtualCluster) as client, pytest.raises(SettingsError, match="needs the path"):
+        replay(client)

@@ -69,7 +69,7 @@ def test_prefixes_have_draws_of_their_own_that_a_seed_repeats() -> None:
         ("simulated", {"nbytes": "1e400"}, "nbytes must be a size"),
         ("simulated", {"nbytes": "many"}, "nbytes must be a size such as 1MB"),
         ("simulated", {"failures": "2"}, "failures must be a part of all tasks"),
-        ("simulated", {"time_scale": "0"}, "time_scale must be a positive number"),
+        ("simulated", {"speed": "0"}, "speed must be a positive number"),
         ("local", {"duration": "1"}, "cluster 'local' has no option 'duration'"),
         ("local", {"tls": "perhaps"}, "tls must be true or false, got 'perhaps'"),
         ("tcp://a:1", {"tls": "true"}, "has no option 'tls'"),

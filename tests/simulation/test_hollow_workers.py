@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -165,18 +164,6 @@ def test_failures_come_as_often_as_asked() -> None:
             failed[0].result()
 
 
-def test_time_passes_as_fast_as_asked() -> None:
-    """A task of one minute ends after 60 ms, and the scheduler records one minute."""
-    with simulated(2, duration="60s", time_scale="1000") as client:
-        begun = time.monotonic()
-        wait(client.map(inc, range(4), pure=False), timeout=100)
-        assert 0.1 <= time.monotonic() - begun < 60
-        average = client.run_on_scheduler(
-            lambda dask_scheduler: dask_scheduler.task_prefixes["inc"].duration_average
-        )
-        assert average == pytest.approx(60, rel=0.01)
-
-
 def test_results_have_sizes_and_transfers_are_accounted() -> None:
     with simulated(2, nbytes="10MB", bandwidth="1GB") as client:
         one, other = client.scheduler_info()["workers"]
@@ -188,17 +175,6 @@ def test_results_have_sizes_and_transfers_are_accounted() -> None:
         assert set(who) == {one, other}
         count = client.run(lambda dask_worker: dask_worker.state.transfer_incoming_count_total)
         assert count == {one: 0, other: 1}
-
-
-def running(dask_worker: Any) -> int:
-    return len(dask_worker.executor.executing())
-
-
-def test_long_running_tasks_leave_their_thread_to_others() -> None:
-    with simulated(1, long_running="1", duration="10m") as client:
-        futures = client.map(inc, range(10), pure=False)
-        wait_for(lambda: [*client.run(running).values()] == [10], "all to run beside each other")
-        del futures
 
 
 def status_of(client: Client, address: str) -> str:

@@ -19,9 +19,8 @@ from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.virtual import patches
 from pytest_schedprof.virtual.blocked import Waiter
 from pytest_schedprof.virtual.conductor import Conductor
-from pytest_schedprof.virtual.loop import EPOCH
+from pytest_schedprof.virtual.loop import EPOCH, Turns, have_arrived
 from pytest_schedprof.virtual.patches import PATIENCE_S
-from pytest_schedprof.virtual.turns import Turns, have_arrived
 
 
 def test_a_connection_that_is_being_made_is_under_way() -> None:

@@ -11,9 +11,9 @@ import pytest
 from distributed import Client
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.virtual.arrivals import in_order_of_sets
 from pytest_schedprof.virtual.behaviour import LateRandom, make_state
 from pytest_schedprof.virtual.loop import VirtualLoop
+from pytest_schedprof.virtual.node import in_order_of_sets
 from pytest_schedprof.virtual.worker import name_for_scheduler
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats.counted import read_decisions
+from pytest_schedprof.virtual.conductor import RandomNames
 from pytest_schedprof.virtual.journal import POINTS, Holding, Window, Workforce
 from pytest_schedprof.virtual.lines import Line
 from pytest_schedprof.virtual.loop import (
@@ -27,7 +28,6 @@ from pytest_schedprof.virtual.loop import (
     replace_clocks,
     rounded,
 )
-from pytest_schedprof.virtual.turns import RandomNames
 
 seconds = st.floats(min_value=0, max_value=1e6, allow_nan=False)
 
