@@ -200,11 +200,11 @@ class _Sorted:
 
 
 class SortedSet(_Sorted, set[str]):
-    """The same of a `set`."""
+    """A `set` that is iterated in order."""
 
 
 class SortedFrozenset(_Sorted, frozenset[str]):
-    """The same of a `frozenset`."""
+    """A `frozenset` that is iterated in order."""
 
 
 KINDS: dict[type, Any] = {set: SortedSet, frozenset: SortedFrozenset}

@@ -21,7 +21,7 @@ from .monitoring import Monitor, MonitorBySpan
 from .names import codes_of
 from .opcodes import Opcodes
 from .recordings import Recording, as_json, begin, under_way
-from .spans import Whose, whose_in
+from .spans import SpanAttribution, whose_in
 from .traffic import Traffic
 
 SIZE = 4
@@ -89,7 +89,7 @@ NOT_COUNTED_OF_CLIENT = (
 HAS_MONITORING = hasattr(sys, "monitoring")
 
 
-def kind_of_counter(whose: Whose | None = None) -> Callable[..., Monitor | Opcodes]:
+def kind_of_counter(whose: SpanAttribution | None = None) -> Callable[..., Monitor | Opcodes]:
     """Return what makes a counter, of all spans together or of each apart."""
     if not HAS_MONITORING:
         return partial(Opcodes, whose=whose)

@@ -32,7 +32,7 @@ from .recordings import (
     unnamed_memory,
     whereabouts,
 )
-from .spans import Whose, whose_in
+from .spans import SpanAttribution, whose_in
 
 SHORTEST = 0.0005
 """Seconds between two ticks at least: a handler must be over long before the next one."""
@@ -129,7 +129,7 @@ class Samples:
         self.indexes: dict[tuple[Line, ...], int] = {}
         self.order: list[int] = []
         self.times: list[float] = []
-        self.whose: Whose | None = None
+        self.whose: SpanAttribution | None = None
         """Tells whose work is done; None if nobody can tell."""
         self.labels: list[str] = []
         """Of each sample, the label of the span whose work was done."""

@@ -137,7 +137,7 @@ tasks, and transitions of a scheduler whose place another one took."""
 
 
 def open_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
-    """Return counters at the begin of a segment, and make them survive a restart.
+    """Return counters at the start of a segment, and make them survive a restart.
 
     `Client.restart` makes the scheduler forget its counts. While a window is open, the method that
     forgets them is wrapped to keep them. A plugin instead would be called at every transition and

@@ -84,7 +84,7 @@ def is_emulated() -> bool:
     return request(RUNNING_ON_VALGRIND) > 0
 
 
-class Aside(threading.local):
+class CallgrindPause(threading.local):
     """Lets callgrind look away from what this thread does inside."""
 
     _depth = 0
@@ -106,7 +106,7 @@ def leave_out() -> ExitStack:
     A module is imported once, and compiled if nobody did so before. And a loop in virtual time
     hands the turn to the test's process more or less often.
     """
-    aside, undo = Aside(), ExitStack()
+    aside, undo = CallgrindPause(), ExitStack()
     find = _bootstrap._find_and_load  # type: ignore[attr-defined]
 
     def find_aside(*names: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 from .choice import MOST_ALONE, Answer, Choice, in_offload_thread, is_import, untrace
 from .counted import TABLES, Callers, Counted, Offsets
-from .spans import NOBODY, Whose
+from .spans import NOBODY, SpanAttribution
 
 FREE_TOOLS = (4, 3)
 """Tool numbers that Python reserves for no particular kind of tool."""
@@ -233,7 +233,7 @@ class Monitor(Counted):
     def _guard(self) -> None:
         """Let all callbacks ask which thread it is, from now on: a foreign one runs chosen code.
 
-        That is rare, so until it happens only those for the begin of code ask.
+        That is rare, so until it happens only those for the start of code ask.
         """
         if self.is_guarded:
             return
@@ -369,7 +369,7 @@ class MonitorBySpan(Monitor):
 
     depth = 2  # a callback below calls the one of the plain monitor
 
-    def __init__(self, whose: Whose, *args: Any, **options: Any) -> None:
+    def __init__(self, whose: SpanAttribution, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.whose = whose
         empty = {name: type(getattr(self, name)) for name in TABLES}

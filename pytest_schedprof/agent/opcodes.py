@@ -15,7 +15,7 @@ from typing import Any
 
 from .choice import BODY, MOST_ALONE, Answer, Choice, in_offload_thread, is_import, untrace
 from .counted import Callers
-from .spans import NOBODY, Whose
+from .spans import NOBODY, SpanAttribution
 
 Tracer = Callable[[FrameType, str, Any], Any]
 
@@ -44,7 +44,7 @@ class Opcodes:
         others: RunOnLoops | None = None,
         periodic: Iterable[Any] = (),
         callers: Callers | None = None,
-        whose: Whose | None = None,
+        whose: SpanAttribution | None = None,
     ) -> None:
         """Prepare to count.
 
@@ -173,7 +173,7 @@ class ThreadOpcodes:
         *,
         bytecodes: bool,
         callers: Callers | None = None,
-        whose: Whose | None = None,
+        whose: SpanAttribution | None = None,
     ) -> None:
         self.choice = choice
         self.clockwork, self.alone = clockwork, alone

@@ -147,7 +147,7 @@ EXTENSION = "spans"
 KEY, TASK, GRAPH, OFFLOADED = "key", "ts", "annotations", "offloaded"
 """Local variables that tell whose work a function does; the last stands for the graph under way."""
 
-STRETCHES: Mapping[str, str] = {
+SPAN_SOURCES: Mapping[str, str] = {
     "distributed.scheduler:SchedulerState._transition": KEY,
     "distributed.scheduler:Scheduler.handle_task_finished": KEY,
     "distributed.scheduler:Scheduler.handle_task_erred": KEY,
@@ -166,7 +166,7 @@ under_way: ContextVar[str] = ContextVar("schedprof_whose", default=NOBODY)
 context."""
 
 
-class Whose:
+class SpanAttribution:
     """Tells the label of a stretch of work: the ID of a span, `NOBODY` or `DEFAULT`."""
 
     def __init__(self, scheduler: Any, codes: Mapping[str, CodeType]) -> None:
@@ -174,7 +174,7 @@ class Whose:
 
         Args:
             scheduler: the scheduler.
-            codes: code of the functions in `STRETCHES`, as far as this release has them.
+            codes: code of the functions in `SPAN_SOURCES`, as far as this release has them.
         """
         self.scheduler = scheduler
         self.spans: Mapping[str, Any] = scheduler.extensions[EXTENSION].spans
@@ -185,7 +185,7 @@ class Whose:
             GRAPH: self._of_graph,
             OFFLOADED: lambda frame: under_way.get(),
         }
-        self.stretches = {id(code): ways[STRETCHES[name]] for name, code in codes.items()}
+        self.stretches = {id(code): ways[SPAN_SOURCES[name]] for name, code in codes.items()}
         """How to tell whose a stretch is, by the `id` of the function's code."""
         self.before = self._tasks_by_span()
 
@@ -253,10 +253,10 @@ class Whose:
         }
 
 
-def whose_in(scheduler: Any) -> Whose | None:
+def whose_in(scheduler: Any) -> SpanAttribution | None:
     """Return what tells whose work a scheduler does; None if it knows no spans, or is none."""
     extension = (getattr(scheduler, "extensions", None) or {}).get(EXTENSION)
     if not hasattr(extension, "spans"):  # a worker's extension of this name has none
         return None
-    codes = {name: code for name in STRETCHES for code in codes_of([name])}
-    return Whose(scheduler, codes)
+    codes = {name: code for name in SPAN_SOURCES for code in codes_of([name])}
+    return SpanAttribution(scheduler, codes)

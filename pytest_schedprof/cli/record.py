@@ -31,7 +31,7 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_argument("address", metavar="ADDRESS", help="of the scheduler")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="file to write")
-    parser.add_argument("--seconds", metavar="N", help="end after so many seconds")
+    parser.add_argument("--seconds", metavar="N", help="end after N seconds")
     parser.add_argument(
         "--anonymise",
         action="store_true",

@@ -153,7 +153,7 @@ class TransfersHere(_Here, name="transfers", description=TransfersKind.descripti
             yield
 
     def leave(self, worker: Worker) -> None:
-        """Read the logs from the begin of the run on."""
+        """Read the logs from the start of the run on."""
         logs = transfers.tell_transfers(self._begun_at, worker)
         self._answers.append({"address": worker.address, **(logs or {})})
         self._sizes[self.number] += transfers.tell_sizes(self._counts, worker)

@@ -86,7 +86,7 @@ def _cut(name: str, letters: int) -> str:
 
 
 class TransfersKind(Kind, name="transfers", description="what workers sent each other"):
-    """Reads logs that workers keep anyway, from the begin of the test on."""
+    """Reads logs that workers keep anyway, from the start of the test on."""
 
     def __init__(self, test: ObservedTest) -> None:
         super().__init__(test)

@@ -51,7 +51,7 @@ def _listen(orders: Orders) -> None:
 def _samples(process: psutil.Process, interval_s: float, orders: Orders) -> Iterator[Sample]:
     """Yield samples until the order to end; there is one at least.
 
-    Pools start their processes at the begin of a graph, and each look for them reads about every
+    Pools start their processes at the start of a graph, and each look for them reads about every
     process of the machine. So the looks are at samples 1, 2, 4, 8 and so on.
     """
     observed = {process}

@@ -32,7 +32,7 @@ from pytest_schedprof.formats.charts import (
     words,
 )
 from pytest_schedprof.formats.pictures import draw_flamegraph
-from pytest_schedprof.model.evidence import ProfileSlice, WorkerDoings, WorkerProfile
+from pytest_schedprof.model.evidence import ProfileSlice, WorkerProfile, WorkerProfiles
 from pytest_schedprof.model.metric import EXECUTION, OVERHEAD
 from pytest_schedprof.model.options import Seconds, check_above_zero
 from pytest_schedprof.model.result import BackendResult
@@ -180,7 +180,7 @@ class WorkersKind(Kind, name="workers", description="what workers' threads did")
             self._control.call_workers(doings.restore, before)
 
 
-def doings_of(answers: Sequence[Mapping[str, Any]], ended: Sequence[float]) -> WorkerDoings:
+def doings_of(answers: Sequence[Mapping[str, Any]], ended: Sequence[float]) -> WorkerProfiles:
     """Merge the profiles of all workers.
 
     Args:
@@ -203,7 +203,7 @@ def doings_of(answers: Sequence[Mapping[str, Any]], ended: Sequence[float]) -> W
     together = dasks.merge(*states.values())
     whole = _tree(together, together["count"], ALL_THREADS)
     prefixes = {name: _tree(state, state["count"], name) for name, state in states.items()}
-    return WorkerDoings(
+    return WorkerProfiles(
         whole.description,
         whole.samples,
         whole.children,
@@ -215,7 +215,7 @@ def doings_of(answers: Sequence[Mapping[str, Any]], ended: Sequence[float]) -> W
     )
 
 
-def _columns(profiles: WorkerDoings) -> list[Column]:
+def _columns(profiles: WorkerProfiles) -> list[Column]:
     """Return samples a second of tasks of each prefix, on a common grid of time."""
     cycle = profiles.cycle_s or 1.0
     columns: dict[int, Counter[str]] = {}

@@ -45,7 +45,7 @@ def draw_flamegraph(stacks: Mapping[tuple[str, ...], int]) -> bytes:
     return as_file(WIDTH, height, boxes, STYLE)
 
 
-def _box(stay: Stay, x: Scale, top: float) -> str:
+def _box(stay: FrameSpan, x: Scale, top: float) -> str:
     """Draw one frame in a colour that its function has in every picture."""
     samples, label = stay.end - stay.start, stay.label
     if samples / x.most * WIDTH < MIN_WIDTH:
@@ -91,7 +91,7 @@ def _thread(number: int, thread: Samples, stacks: list[list[str]]) -> Iterator[d
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class FrameSpan:
     """A frame that stayed at the same place of the stack from `start` to `end`."""
 
     label: str
@@ -105,7 +105,7 @@ def label_of(frame: Frame) -> str:
     return f"{frame.name} ({frame.file})" if frame.file else frame.name
 
 
-def stays(stacks: Iterable[tuple[Sequence[str], int]]) -> Iterator[Stay]:
+def stays(stacks: Iterable[tuple[Sequence[str], int]]) -> Iterator[FrameSpan]:
     """Yield each frame for as long as it and its callers stay the same, callees before callers.
 
     Args:
@@ -125,10 +125,10 @@ def stays(stacks: Iterable[tuple[Sequence[str], int]]) -> Iterator[Stay]:
     yield from _closed(opened, 0, now)
 
 
-def _closed(opened: list[tuple[str, int]], depth: int, now: int) -> Iterator[Stay]:
+def _closed(opened: list[tuple[str, int]], depth: int, now: int) -> Iterator[FrameSpan]:
     while len(opened) > depth:
         label, start = opened.pop()
-        yield Stay(label, len(opened), start, now)
+        yield FrameSpan(label, len(opened), start, now)
 
 
 def write_collapsed(file: SpeedscopeFile) -> bytes:

@@ -278,7 +278,7 @@ def place_of(name: str) -> Path:
 
 
 def check_file(text: str) -> None:
-    """Look at the begin of a file.
+    """Look at the start of a file.
 
     Raises:
         SettingsError: it cannot be read.

@@ -199,7 +199,7 @@ class Contrast:
 
     @property
     def fall(self) -> float:
-        """The same of a fall."""
+        """By how much the figure fell for certain, in both runs if there are two."""
         return self.before - max(self._runs)
 
     @property
@@ -235,7 +235,7 @@ class Contrast:
         return self.rise - self._margin(chance)
 
     def least_fall(self, chance: float) -> float:
-        """The same of a fall."""
+        """Lower bound of the fall, which noise exceeds with this chance."""
         return self.fall - self._margin(chance)
 
     def _margin(self, chance: float) -> float:

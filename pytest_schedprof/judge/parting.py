@@ -12,7 +12,7 @@ from pytest_schedprof.model.comparison import (
     Choice,
     Comparison,
     Difference,
-    Parting,
+    FirstDifference,
     Report,
     SeenWorker,
 )
@@ -21,7 +21,7 @@ Reader: TypeAlias = Callable[[], Sequence[Decided]]
 ReaderOfTest: TypeAlias = Callable[[str], Sequence[Decided]]
 
 
-def part_by_hash(before: Sequence[str], after: Sequence[str]) -> Parting | None:
+def part_by_hash(before: Sequence[str], after: Sequence[str]) -> FirstDifference | None:
     """Tell from the hashes of the rounds whether both sides are the same; None without hashes."""
     pairs = list(zip(before, after, strict=False))
     if not pairs:
@@ -29,7 +29,7 @@ def part_by_hash(before: Sequence[str], after: Sequence[str]) -> Parting | None:
     differing = [number for number, (one, other) in enumerate(pairs) if one != other]
     what = Difference.UNKNOWN if differing else Difference.NOTHING
     number = differing[0] if differing else 0
-    return Parting(what, pairs[number], number + 1, len(pairs))
+    return FirstDifference(what, pairs[number], number + 1, len(pairs))
 
 
 def with_first_difference(comparison: Comparison, before: Reader, after: Reader) -> Comparison:
@@ -72,11 +72,11 @@ def with_partings(report: Report, before: ReaderOfTest, after: ReaderOfTest) -> 
     return replace(report, comparisons=tuple(comparisons))
 
 
-def part(before: Decided, after: Decided) -> Parting:
+def part(before: Decided, after: Decided) -> FirstDifference:
     """Compare one round of two sides."""
     hashes = before.hash, after.hash
     if before.hash == after.hash:
-        return Parting(Difference.NOTHING, hashes)
+        return FirstDifference(Difference.NOTHING, hashes)
     ours, theirs = before.steps(), after.steps()
     index = _first_difference(ours, theirs)
     one = ours[index] if index < len(ours) else None
@@ -89,7 +89,7 @@ def part(before: Decided, after: Decided) -> Parting:
         what, places = _what(one, other), (index, index)
     later = _next_about(one, theirs, index) if what is Difference.TASK else None
     moved, tasks = _moved(before, after)
-    return Parting(
+    return FirstDifference(
         what,
         hashes,
         alike=index,

@@ -110,7 +110,7 @@ class Recorder:
     backends: Sequence[Backend]
     timeout_s: float
     death: Callable[[float], str | None] = lambda patience_s: None
-    """Return how the scheduler died, waiting so many seconds for it; None if it did not."""
+    """Return how the scheduler died, waiting up to that many seconds; None if it did not."""
     targets: Sequence[str] = ()
     """Kinds of processes to observe beside the scheduler."""
     is_shared: bool = False

@@ -63,7 +63,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
+class FirstDifference:
     """The decisions of two runs of a test, compared."""
 
     what: Difference
@@ -177,7 +177,7 @@ class Comparison:
     """Whether a regression fails the test; False if its limits are relative to a baseline."""
     settings: tuple[Setting, ...] = ()
     """Settings that differ."""
-    parting: Parting | None = None
+    parting: FirstDifference | None = None
     """Where the decisions part, of a backend that records them."""
     thresholds: Thresholds | None = None
     """None if nothing was compared, or by rules for figures that do not vary."""

@@ -266,7 +266,7 @@ class ProfileSlice:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerDoings:
+class WorkerProfiles:
     """What workers' threads did, together, by prefix of tasks and over time."""
 
     description: str
@@ -282,7 +282,7 @@ class WorkerDoings:
     interval_s: float = 0.0
     """Seconds between two samples of a worker."""
     cycle_s: float = 0.0
-    """Seconds of a slice; those at the begin and at the end of the test are shorter."""
+    """Seconds of a slice; those at the start and at the end of the test are shorter."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,7 +271,7 @@ WITH_NEWS = 20
 T = TypeVar("T")
 
 
-def mattering(results: Sequence[Result]) -> tuple[list[Result], list[Result]]:
+def notable_tests(results: Sequence[Result]) -> tuple[list[Result], list[Result]]:
     """Return the tests that failed, are undecided or changed, and the hottest up to ten in all.
 
     And the others.
@@ -280,10 +280,10 @@ def mattering(results: Sequence[Result]) -> tuple[list[Result], list[Result]]:
         result.outcome not in WHOLE or result.verdict is not Verdict.PASS or is_changed(result)
         for result in results
     )
-    return parted(results, max(HOTTEST, min(news, WITH_NEWS)), _rank)
+    return top_and_rest(results, max(HOTTEST, min(news, WITH_NEWS)), _rank)
 
 
-def parted(
+def top_and_rest(
     items: Sequence[T], most: int | None, rank: Callable[[T], Any]
 ) -> tuple[list[T], list[T]]:
     """Return the items of the lowest ranks, and the others; both in their order."""

@@ -23,7 +23,7 @@ from pytest_schedprof.report.changes import (
     conditions_of,
     gravity,
     is_told,
-    parted,
+    top_and_rest,
     unmatched_tests,
 )
 from pytest_schedprof.report.markup import SIGNS, VERDICT_MARKUP, Escaped, Line, code, plain, row
@@ -94,7 +94,7 @@ def comparison_lines(
         if comparison.changes or comparison.reasons or comparison.parting
     ]
     tests, rows = (TESTS_IN_BRIEF, ROWS_IN_BRIEF) if is_brief and not verbosity else (None, None)
-    shown, left = parted(news, tests, gravity)
+    shown, left = top_and_rest(news, tests, gravity)
     for comparison in shown:
         yield from _lines(comparison, rows, is_all=verbosity > 0)
     if left:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_schedprof.formats.charts import Scale, box, in_page, line, path, time_axis, words
 from pytest_schedprof.formats.counted import Decided
-from pytest_schedprof.model.comparison import Choice, Difference, Parting
+from pytest_schedprof.model.comparison import Choice, Difference, FirstDifference
 from pytest_schedprof.model.metric import BYTES, Metric, readable
 
 WIDTH, ROWS_HEIGHT, CURVE_HEIGHT = 560, 360, 120
@@ -37,7 +37,9 @@ Curve = tuple[str, str, list[tuple[str, list[tuple[float, float]]]]]
 class Picture:
     """One round of a test, of one side or of two, the earlier one first, on one scale."""
 
-    def __init__(self, sides: Sequence[tuple[str, Decided]], parting: Parting | None) -> None:
+    def __init__(
+        self, sides: Sequence[tuple[str, Decided]], parting: FirstDifference | None
+    ) -> None:
         """Take the name and the decisions of each side.
 
         Args:
@@ -238,7 +240,7 @@ def _sorted(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (len(name), name))
 
 
-def _shown(names: list[str], parting: Parting | None) -> list[str]:
+def _shown(names: list[str], parting: FirstDifference | None) -> list[str]:
     """Return the workers that get a row."""
     chosen = [
         worker.name
@@ -249,7 +251,7 @@ def _shown(names: list[str], parting: Parting | None) -> list[str]:
     return _sorted(list(first)[:MOST_WORKERS])
 
 
-def _choices(parting: Parting | None, count: int) -> list[Choice | None]:
+def _choices(parting: FirstDifference | None, count: int) -> list[Choice | None]:
     """Return the decision to mark on each side."""
     if parting is None or parting.what is Difference.GRAPH:
         return [None] * count

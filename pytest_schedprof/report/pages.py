@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from pytest_schedprof.judge.recordings import Other
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends, kind_of
-from pytest_schedprof.model.comparison import Difference, Parting
+from pytest_schedprof.model.comparison import Difference, FirstDifference
 from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Series
@@ -248,7 +248,7 @@ def drawn(
 
 
 def _decisions(
-    backend: BackendResult, directory: Path, other: Other | None, parting: Parting | None
+    backend: BackendResult, directory: Path, other: Other | None, parting: FirstDifference | None
 ) -> Picture | None:
     """Return the round in which both sides part, or else the first one."""
     mine = decided_in(directory, (backend,))

@@ -15,7 +15,7 @@ from pytest_schedprof.model.result import (
     Result,
     SampledShares,
 )
-from pytest_schedprof.report.changes import mattering
+from pytest_schedprof.report.changes import notable_tests
 from pytest_schedprof.report.comparisons import comparison_lines
 from pytest_schedprof.report.markup import BARS, VERDICT_MARKUP, Line, capped, sparkline
 from pytest_schedprof.report.results import (
@@ -234,7 +234,7 @@ def summary_lines(
 
 def _mattering_lines(results: Sequence[Result]) -> Iterator[Line]:
     """Return briefly the tests that matter, and how many others there are."""
-    shown, left = mattering(results)
+    shown, left = notable_tests(results)
     for result in shown:
         yield from brief_lines(result)
     if left:

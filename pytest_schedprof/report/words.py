@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pytest_schedprof.formats.charts import Scale, element, in_page, path
 from pytest_schedprof.judge.series import label_of
-from pytest_schedprof.model.comparison import Choice, Difference, Parting, SeenWorker
+from pytest_schedprof.model.comparison import Choice, Difference, FirstDifference, SeenWorker
 from pytest_schedprof.model.explanation import Explanation, Part, Place, SourceChange, SourceLine
 from pytest_schedprof.model.limit import Estimate
 from pytest_schedprof.model.metric import (
@@ -174,7 +174,7 @@ WHAT = {
 }
 
 
-def headline_of(parting: Parting) -> str:
+def headline_of(parting: FirstDifference) -> str:
     """Return in one line whether both sides decided the same."""
     before, after = (hash[:HASH_SHOWN] for hash in parting.hashes)
     rounds = f" in each of {parting.rounds} rounds" if parting.rounds > 1 else ""
@@ -192,7 +192,7 @@ def headline_of(parting: Parting) -> str:
     return f"parts {_place(parting)}: {_what(parting)} ({hashes})"
 
 
-def details_of(parting: Parting) -> Iterator[str]:
+def details_of(parting: FirstDifference) -> Iterator[str]:
     """Yield a line for each side's decision, and one about what followed."""
     if parting.what in (Difference.NOTHING, Difference.UNKNOWN):
         return
@@ -211,7 +211,7 @@ def details_of(parting: Parting) -> Iterator[str]:
     yield f"what followed: {followed or 'no task ran elsewhere, and the figures are the same'}"
 
 
-def parting_words(parting: Parting | None) -> list[str]:
+def parting_words(parting: FirstDifference | None) -> list[str]:
     """Return whether the same was decided, then where it parts; nothing if that is unknown."""
     return [headline_of(parting), *details_of(parting)] if parting else []
 
@@ -253,7 +253,7 @@ def _zero_or(amount: float, metric: Metric, zero: str) -> str:
     return readable(amount, metric) if amount else zero
 
 
-def _place(parting: Parting) -> str:
+def _place(parting: FirstDifference) -> str:
     first = parting.before or parting.after
     at = f" at {first.at_s:.6g} s" if first else ""
     if not parting.alike:
@@ -261,16 +261,16 @@ def _place(parting: Parting) -> str:
     return f"after {counted(parting.alike, 'equal decision')}{at}"
 
 
-def _what(parting: Parting) -> str:
+def _what(parting: FirstDifference) -> str:
     choice = parting.before or parting.after
     return WHAT[parting.what].format(key=choice.key if choice else "")
 
 
-def _tasks_of_one_side(parting: Parting) -> str:
+def _tasks_of_one_side(parting: FirstDifference) -> str:
     return f"{counted(parting.only_before, 'task')} only before, {parting.only_after} only now"
 
 
-def _followed(parting: Parting) -> Iterator[str]:
+def _followed(parting: FirstDifference) -> Iterator[str]:
     if parting.only_before or parting.only_after:
         yield _tasks_of_one_side(parting)
     if parting.moved:

@@ -105,7 +105,7 @@ VERSION = 1
 
 
 class Key(NamedTuple):
-    """Whose stacks they are."""
+    """SpanAttribution stacks they are."""
 
     test_id: str
     backend: str

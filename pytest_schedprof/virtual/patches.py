@@ -152,7 +152,7 @@ def _wait_in_turn(condition: Any, timeout: float | None, conductor: Conductor) -
     if not condition._is_owned():
         raise RuntimeError("cannot wait on un-acquired lock")
     if conductor.is_patient:
-        timeout = None  # `sync` then waits again and again
+        timeout = None  # `sync` then polls
     waiter = Waiter()
     condition._waiters.append(waiter)
     saved = condition._release_save()

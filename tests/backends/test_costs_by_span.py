@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from support import Project
 
-from pytest_schedprof.agent.spans import STRETCHES, whose_in
+from pytest_schedprof.agent.spans import SPAN_SOURCES, whose_in
 from pytest_schedprof.formats.counted import read_counts
 from pytest_schedprof.model.result import BackendResult, SpanCost
 
@@ -169,7 +169,7 @@ def test_names_are_those_of_this_release() -> None:
     modules = {module.__name__: module for module in (dask.order, distributed.scheduler)}
     modules["distributed.stealing"] = distributed.stealing
     missing = []
-    for name in STRETCHES:
+    for name in SPAN_SOURCES:
         holder: Any = modules[name.partition(":")[0]]
         for part in name.partition(":")[2].split("."):
             holder = getattr(holder, part, None)

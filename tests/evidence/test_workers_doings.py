@@ -24,8 +24,8 @@ from pytest_schedprof.evidence.workers import FORGOTTEN
 from pytest_schedprof.model.evidence import (
     MemorySamples,
     TaskStream,
-    WorkerDoings,
     WorkerProfile,
+    WorkerProfiles,
     WorkerTransfers,
 )
 from pytest_schedprof.model.metric import SAMPLED
@@ -200,7 +200,7 @@ def test_transfers_are_those_of_the_logs(evidence: Any) -> None:
 
 def test_profiles_are_of_what_workers_ran_by_prefix_and_over_time(evidence: Any) -> None:
     brought = evidence[0]["workers"]
-    doings = read(brought, "workers.json", WorkerDoings)
+    doings = read(brought, "workers.json", WorkerProfiles)
     burning = [calls for child in doings.children for calls in walk(child)]
     burned = sum(call.samples for call in burning if call.description.startswith("burn ("))
     assert burned > 0.5 * doings.samples
@@ -250,7 +250,7 @@ def test_it_says_if_workers_forgot_profiles() -> None:
         wait(scheduler.client.map(burn, range(8), workers=[first], pure=False))
         brought = kind.bring(())
         assert brought.notes == (FORGOTTEN,)
-        for stretch in read(brought, "workers.json", WorkerDoings).slices:
+        for stretch in read(brought, "workers.json", WorkerProfiles).slices:
             assert stretch.start <= stretch.stop
         kind = EvidenceRegistry().load("workers")(test)
         scheduler.client.run(keep_one)

@@ -12,7 +12,7 @@ from support import Project
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.formats.counted import KINDS, NOBODY, RULES, Decided, read_decisions
 from pytest_schedprof.measuring.pages import write_pages
-from pytest_schedprof.model.comparison import Difference, Parting
+from pytest_schedprof.model.comparison import Difference, FirstDifference
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.store.records import read_record
 
@@ -57,7 +57,7 @@ def decided(run: Path, test: str = "") -> Decided:
     return read_decisions(file.read_bytes())
 
 
-def parting_of(run: Path) -> Parting:
+def parting_of(run: Path) -> FirstDifference:
     (comparison,) = result_of(run).comparisons
     assert comparison.parting is not None
     return comparison.parting
