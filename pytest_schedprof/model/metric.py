@@ -81,7 +81,8 @@ class Of(Flag):
 class Metric:
     """A metric of the family of timed costs, which are amounts per task of the window, with bounds.
 
-    Every other family is a subclass. Adding a metric takes a row in `METRICS`, and a backend.
+    Every other family is a subclass. Adding a metric takes a row in `METRICS`, and a backend. What
+    is counted and the same in each run is a `Count`; what depends on timing too is `Traffic`.
     """
 
     units: Mapping[str, Decimal]

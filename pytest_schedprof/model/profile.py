@@ -85,8 +85,7 @@ class CostProfile:
     mode: str
     functions: Mapping[Function, Mapping[str, float]]
     """Costs of each function by metric, over the whole recording. `self_seconds` are without
-    callees; `peak` and `leaked` are the function's own part of the whole. Of objects, these are
-    types."""
+    callees; `peak` and `leaked` are the function's own part of the whole."""
     whole: Mapping[str, float] = field(default_factory=dict)
     """Metrics that belong to no single function, as messages or the peak of memory."""
     doubt: str = ""

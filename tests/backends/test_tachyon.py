@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from support import Project
-from test_contract import BACKENDS, SINCE, WORK, do_work
+from test_contract import SINCE, WORK, do_work
 
 from pytest_schedprof.agent.sampler import QUALITY
-from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.backends.tachyon import TachyonBackend, TachyonRecording, refusal
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SettingsError
@@ -208,12 +208,6 @@ def test_a_real_scheduler_is_refused_and_its_python_named(control: Control) -> N
     assert control.address in message
     assert "use pyspy, or cputime" in message
     assert "\n" not in message
-
-
-def test_every_builtin_keeps_the_contract() -> None:
-    # In files of their own: not all of them work on any cluster.
-    elsewhere = {"decisions", "instructions", "stalls"}
-    assert set(BUILTIN) - set(BACKENDS) == elsewhere
 
 
 def test_before_python_315_it_is_not_installed() -> None:

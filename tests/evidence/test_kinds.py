@@ -25,7 +25,8 @@ def test_every_built_in_kind_is_of_that_name_and_in_the_docs(name: str) -> None:
     (kind,) = EvidenceRegistry().kinds([name])
     assert kind.name == name
     lines = PAGE.read_text().splitlines()
-    assert sum(line.startswith(f"| [`{name}`](#{name}) | `{name}.") for line in lines) == 1
+    row = f"| [`{name}`](#{name}) | `{name}."
+    assert sum(line.startswith(row) for line in lines) == 1, f"one row must begin with {row}"
     assert f"## {name}" in lines
     options = OPTIONS_PAGE.read_text().splitlines()
     (row,) = [line for line in options if "`schedprof_evidence`" in line]
