@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_contract import BACKENDS, ELSEWHERE, TELLING_NO_FUNCTION
 
 from pytest_schedprof.backends.contract import DECLARED, Backend, facts_of
 from pytest_schedprof.backends.cputime import CpuTimeBackend
@@ -219,3 +220,8 @@ def test_what_is_of_a_whole_process_is_not_told_of_that_of_the_test() -> None:
     with pytest.raises(BackendUnavailableError, match="process of its own"):
         BackendRegistry().make("stalls", rate_hz=100, options={}).start(process, timeout_s=10)
     process.leave(())
+
+
+def test_every_builtin_is_held_to_the_contract() -> None:
+    known = {*BACKENDS, *TELLING_NO_FUNCTION, *ELSEWHERE}
+    assert set(BUILTIN) == known, "add it to one of the lists of test_contract.py"
