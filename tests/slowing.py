@@ -1,7 +1,7 @@
 """Makes functions of a running scheduler slower by a known CPU time, for tests to find.
 
 Unlike `injection.plant`, which changes the text of methods, this works for functions of modules and
-for objects too. The functions run inside the scheduler, so each one has its own imports.
+for objects too. The function runs inside the scheduler, so it has its own imports.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def slow_down(module: str, path: str, seconds: float, dask_scheduler: Any = None) -> None:
+def slow_down(module: str, path: str, seconds: float) -> None:
     """Let each call of a function take so many seconds of CPU time more."""
     import functools
     import importlib
@@ -29,11 +29,3 @@ def slow_down(module: str, path: str, seconds: float, dask_scheduler: Any = None
         return before(*args, **keywords)
 
     setattr(owner, name, slower)
-    slowed = vars(dask_scheduler).setdefault("_before_slowing", [])
-    slowed.append((owner, name, before))
-
-
-def speed_up(dask_scheduler: Any = None) -> None:
-    """Restore all functions."""
-    for owner, name, before in reversed(vars(dask_scheduler).pop("_before_slowing", [])):
-        setattr(owner, name, before)

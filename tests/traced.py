@@ -19,7 +19,6 @@ TRACED = (
     "tests/api/test_profile.py",
     "tests/cli/test_commands_of_a_run.py",
     "tests/cli/test_history.py",
-    "tests/cli/test_workload.py",
     "tests/environments/test_environments.py",
     "tests/evidence/test_kinds.py",
     "tests/evidence/test_local.py",

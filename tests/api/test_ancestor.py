@@ -18,7 +18,6 @@ from distributed import Client
 
 from pytest_schedprof import pyspy_on_scheduler, viztrace_scheduler
 from pytest_schedprof.clusters.own import LocalProcesses
-from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.measuring.ancestor import UNPACK
 
 PYSPY = {
@@ -134,17 +133,6 @@ def test_readme_several_functions(
     assert f"{UPDATE}_hlg is called {UPDATE} today" in caplog.text
 
 
-def test_functions_to_trace_and_to_log_at_once(client: Client, worked: Any, tmp_path: Path) -> None:
-    path = tmp_path / "trace.json"
-    with viztrace_scheduler(path, trace_sparse=[FINISHED], log_sparse=[UPDATE, FINISHED]):
-        worked()
-    names = names_in(path)
-    assert names["handle_task_finished"] == 20  # once each, though it is in both lists
-    assert names["_transition"] >= 20  # what it calls
-    assert names["update_graph"] >= 1
-    assert "_create_taskstate_from_graph" not in names  # which only `update_graph` calls
-
-
 @pytest.mark.parametrize(
     ("form", "pattern"),
     [
@@ -241,11 +229,6 @@ def test_what_has_no_effect_is_told(
 ) -> None:
     viztrace_scheduler(tmp_path / "trace.json", vdb=True, verbose=0)
     assert "vdb has no effect" in caplog.text
-
-
-def test_format_that_is_not_known() -> None:
-    with pytest.raises(SettingsError, match=r"one of speedscope, raw, flamegraph, got 'chrome'"):
-        pyspy_on_scheduler("x", format="chrome")
 
 
 README = """

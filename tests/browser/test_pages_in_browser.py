@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 from browsing import Reader, ran, words_of_box
 from measured import sampled
+from playwright.sync_api import Browser
 from support import shares_in
 
 from pytest_schedprof.judge.recordings import read_samples
@@ -150,21 +151,6 @@ def test_a_difference_is_told_in_both_modes(kept: Runs, reader: Reader) -> None:
     assert len(set(pictures)) == 3
 
 
-def test_checkouts_at_different_paths_do_not_differ(kept: Runs, reader: Reader) -> None:
-    other = kept.after.with_name("elsewhere")
-    shutil.copytree(kept.after, other)
-    for file in other.rglob("*.speedscope.json"):
-        file.write_text(file.read_text().replace("/site-packages/", "/else/where/"))
-    write_pages(kept.after, other)
-    page = reader.open(page_of(kept.after, "plain"))
-    page.get_by_label("change, relative").check()
-    page.locator(".flame canvas.main").focus()
-    for _ in range(12):
-        page.keyboard.press("ArrowDown")
-        assert "no more than chance" in words_of_box(page)
-        assert "+0.0 pp" in words_of_box(page)
-
-
 def test_without_scripts_a_page_says_what_is_missing(runs: Runs, reader: Reader) -> None:
     page = reader.open(page_of(runs.after, "plain"), java_script_enabled=False)
     assert "drawn by a script" in page.locator("noscript").inner_text()
@@ -201,3 +187,18 @@ def with_tree_of(nodes: int, page: str) -> str:
         lambda match: match[1] + str(as_json(large.content)) + match[2],
         page,
     )
+
+
+PAGE = """<!doctype html><img src="http://example.invalid/x.png"><img src="absent.png">
+<script>console.error("as it should"); throw new Error("thrown")</script>"""
+
+
+def test_network_missing_files_and_errors_are_faults(browser: Browser, tmp_path: Path) -> None:
+    """Otherwise, no test of a page could fail by them."""
+    (tmp_path / "page.html").write_text(PAGE)
+    reader = Reader(browser)
+    reader.open(tmp_path / "page.html").wait_for_load_state("load")
+    reader.close()
+    faults = "\n".join(reader.faults)
+    for expected in ("asked the network for http://example", "absent.png", "as it", "thrown"):
+        assert expected in faults

@@ -1,4 +1,4 @@
-"""Tests of a session's summary, and of the commands that read its run."""
+"""Tests of a session's summary, and of the commands that read its run or a recorded workload."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection
 from pathlib import Path
-from xml.etree import ElementTree
 
-import jsonschema
 import pytest
-from support import ALONE, AUTOLOAD, HEADER, INI
+from support import ALONE, AUTOLOAD, HEADER, INI, Project
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.formats.exports import EXPORTS
 from pytest_schedprof.formats.speedscope import read_speedscope
+from pytest_schedprof.formats.workload import write_workload
 from pytest_schedprof.model.run import Run
+from pytest_schedprof.model.workload import Graph, Group, Result, Task, WorkerEvent, Workload
 from pytest_schedprof.store.records import encode, read_record
 
 BODY = f"""{HEADER}
@@ -86,36 +86,6 @@ def test_its_summary_is_beside_its_record_and_on_the_page_of_the_job(session: Se
     assert (session.path / "page.md").read_text() == f"{summary}\n"
 
 
-def test_pages_say_that_seconds_of_tracers_are_no_cpu_time(session: Session) -> None:
-    for page in session.run.glob("tests/*/index.html"):
-        tracers, note = page.read_text().count("seconds / task</th>"), "Seconds are by the clock"
-        assert page.read_text().count(note) == tracers == 2
-
-
-def test_junit_has_figures_and_a_broken_limit_is_a_failure(session: Session) -> None:
-    suite = ElementTree.parse(session.path / "junit.xml").getroot()[0]
-    assert (suite.get("failures"), suite.get("errors")) == ("1", "0")
-    broken, kept = ([(p.get("name"), p.get("value")) for p in case[0]] for case in suite)
-    assert ("schedprof_limit", "fail: calls(@transitions) <= 0.001") in broken
-    assert ("schedprof_limit", "pass: calls(@transitions) <= 1000") in kept
-    figures = dict(kept)
-    assert (figures["schedprof_verdict"], figures["schedprof_counts_tasks"]) == ("pass", "20")
-    assert Path(str(figures["schedprof_artifacts"])).parent.parent == session.run
-    assert ("schedprof_cputime_artifact", "scheduler.cputime.speedscope.json") in kept
-    assert float(str(figures["schedprof_counts_transitions"])) > 1
-    shares = [float(str(value)) for name, value in kept if "cputime_share_" in str(name)]
-    assert 0.5 < sum(shares) <= 1.001
-
-
-def test_records_keep_the_published_schemas(session: Session) -> None:
-    docs = Path(__file__).parents[2] / "docs"
-    records = [session.run / "run.json", *session.run.rglob("result.json")]
-    assert len(records) == 3
-    for path in records:
-        schema = json.loads((docs / f"{path.stem}.schema.json").read_text())
-        jsonschema.validate(json.loads(path.read_text()), schema)
-
-
 def test_show_tells_all_of_a_test(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
     directory = session.runs
     texts = []
@@ -136,14 +106,6 @@ def test_show_tells_all_of_a_test(session: Session, capsys: pytest.CaptureFixtur
         assert line.endswith(f"{BROKEN}, {KEPT}")
 
 
-def test_a_place_without_a_run_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["show", "x", str(tmp_path / "latest")]) == 1
-    assert f"schedprof: no run in {str(tmp_path)!r}" in capsys.readouterr().err
-    (tmp_path / "run.json").write_text("{")
-    assert main(["show", "x", str(tmp_path)]) == 1
-    assert "is corrupt" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("form", EXPORTS)
 def test_every_format_is_made_of_what_backends_left(
     session: Session, form: str, tmp_path: Path
@@ -159,14 +121,6 @@ def test_every_format_is_made_of_what_backends_left(
         assert len(json.loads(content)["traceEvents"]) > 1000
     else:
         assert pstats.Stats(str(file)).total_calls > 1000  # type: ignore[attr-defined]
-
-
-def test_without_a_file_it_goes_to_standard_output(
-    session: Session, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    arguments = ["export", KEPT, session.runs, "--format", "chrometrace", "--backend", "cputime"]
-    assert main(arguments) == 0
-    assert b'"thread_name"' in capfdbinary.readouterr().out
 
 
 def test_a_format_that_cannot_be_made_names_what_can(
@@ -255,3 +209,91 @@ def test_prune_keeps_the_last_runs_and_whatever_else_there_is(
     for wrong in ("0", "-1", "all"):
         assert main(["prune", str(tmp_path), f"--keep={wrong}"]) == 2
     assert main(["prune", str(tmp_path / "run-3"), "--keep=1"]) == 2
+
+
+TASKS = """
+@pytest.mark.schedprof(backend="counts")
+def test_it(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(50)))
+"""
+
+IN_THE_WAY = """
+import pathlib, pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish():
+    (run,) = pathlib.Path(".schedprof").glob("2*")
+    (run / "index.html").mkdir()
+"""
+
+
+def test_a_page_that_cannot_be_written_is_told_in_a_line_and_fails_nothing(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project.path / "conftest.py").write_text(IN_THE_WAY)
+    result = project.run_test(TASKS)
+    result.assert_outcomes(passed=1)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["no page of the run: cannot write '*index.html': Is a directory*"])
+    (project.run_directory / "index.html").rmdir()
+    capsys.readouterr()
+    assert main(["report", str(project.path / ".schedprof" / "latest")]) == 0
+    assert capsys.readouterr().out == f"{project.run_directory / 'index.html'}\n"
+    (result_file,) = project.run_directory.glob("tests/*/result.json")
+    result_file.write_text("{")
+    assert main(["report", str(project.run_directory)]) == 0
+    assert "no page: " in (project.run_directory / "index.html").read_text()
+    assert (
+        main(["report", str(project.run_directory), "--against", str(project.run_directory)]) == 2
+    )
+    assert "have no test in common" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [None, "{", '{"schema_version": 99}'])
+def test_what_is_no_run_is_told(
+    content: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if content is not None:
+        (tmp_path / "run.json").write_text(content)
+    assert main(["report", str(tmp_path)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("schedprof: ")
+    assert str(tmp_path) in line
+
+
+def workload() -> Workload:
+    """Two loads in a graph, and their sum in one that came ten seconds later."""
+    load, total = Group("load", 0), Group("sum")
+    return Workload(
+        distributed="2026.8.0",
+        begun="2026-11-23T14:00:00+00:00",
+        graphs=[
+            Graph(0.0, 0, [Task(0, load, [], {}), Task(1, load, [], {})], [0, 1]),
+            Graph(10.0, 0, [Task(2, total, [0, 1], {})], [2]),
+        ],
+        workers=[WorkerEvent(0.0, 0, True, 2, 2**30)],
+        results={
+            0: Result(1.0, 0.5, 1000, False),
+            1: Result(2.0, 1.5, 3000, False),
+            2: Result(12.0, 1.0, 8, False),
+        },
+    )
+
+
+def test_it_shows_what_is_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "monday.schedprof"
+    path.write_bytes(write_workload(workload()))
+    assert main(["workload", str(path)]) == 0
+    assert capsys.readouterr().out == (
+        "recorded 2026-11-23T14:00:00+00:00 with distributed 2026.8.0, 12.0 s\n"
+        "2 graphs, 3 tasks, 2 prefixes\n"
+        "1 workers joined with 2 threads, 0 left\n"
+        "   tasks    median s  median bytes  erred  prefix\n"
+        "       2      1.0000          2000      0  load\n"
+        "       1      1.0000             8      0  sum\n"
+    )
+
+
+def test_a_shipped_one_is_shown_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["workload", "recorded_sweep"]) == 0
+    assert "96 graphs, 1632 tasks, 3 prefixes" in capsys.readouterr().out

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import closing
 from importlib.metadata import version
 from typing import Any
 
@@ -94,59 +90,10 @@ def test_hardened_scheduler_is_told_what_mends_it_and_what_works(
     assert capsys.readouterr().out.endswith("\ncputime works here\n")
 
 
-@pytest.mark.slow
-def test_missing_pyspy_is_told_how_to_install_it_or_sent(
-    scheduler_without_pyspy: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    status, findings = examined(capsys, scheduler_without_pyspy)
-    (pyspy,) = [backend for backend in findings["backends"] if backend["is_chosen"]]
-    assert status == 1
-    assert "is not installed where the scheduler" in pyspy["reason"]
-    assert "env/bin/python -m pip install py-spy" in pyspy["remedies"][0]
-    assert main(["doctor", "--option", "pyspy.send=true", scheduler_without_pyspy]) == 0
-
-
-THREADED = """
-import distributed
-cluster = distributed.LocalCluster(
-    n_workers=1, processes=False, protocol="tcp", dashboard_address=None
-)
-print(cluster.scheduler_address, cluster.workers[0].address, flush=True)
-input()
-"""
-
-
-@pytest.fixture
-def threaded() -> Iterator[tuple[str, str]]:
-    """Addresses of a scheduler whose event loop is not in the main thread, and of its worker."""
-    with subprocess.Popen(
-        [sys.executable, "-c", THREADED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        scheduler, worker = process.stdout.readline().split()
-        yield scheduler, worker
-        process.communicate("\n", timeout=30)
-
-
-@pytest.mark.slow
-def test_loop_that_is_not_in_the_main_thread_decides_what_cputime_does(
-    threaded: tuple[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    scheduler, worker = threaded
-    status, findings = examined(capsys, "--backend", "cputime", scheduler)
-    assert not findings["loop_in_main_thread"]
-    assert status == (1 if sys.version_info[:2] == (3, 11) else 0)
-    assert main(["doctor", worker]) == 1
-    said = capsys.readouterr().err
-    assert f"at {worker!r}: that is a Worker of the scheduler at {scheduler!r}" in said
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["127.0.0.1:8786"], "'127.0.0.1:8786' is no scheduler's address ("),
-        (["tcp://127.0.0.1:port"], "'tcp://127.0.0.1:port' is no scheduler's address"),
-        (["http://127.0.0.1:80"], "'http://127.0.0.1:80' is no scheduler's address"),
         (["--backend", "pyspi"], "backend 'pyspi' is unknown; known: counts, cprofile, "),
         (["--option", "send"], "option must be backend.option=value, got 'send' (from --option)"),
         (["--option", "pyspy.sent=1"], "backend 'pyspy' has no option 'sent'; known: "),
@@ -161,25 +108,6 @@ def test_mistakes_on_the_command_line_start_nothing(
     assert output.out == ""
     assert output.err.startswith("schedprof: ")
     assert message in output.err
-
-
-@pytest.mark.slow
-def test_nobody_there_and_somebody_else_there_are_one_clear_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
-        silent_address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
-        begun = time.monotonic()
-        assert main(["doctor", "--timeout", "1", silent_address]) == 1
-        assert time.monotonic() - begun < 10
-        assert "it hangs, or is no dask scheduler" in capsys.readouterr().err
-    with closing(socket.socket()) as taken:  # bound, so that nobody else can listen there
-        taken.bind(("127.0.0.1", 0))
-        nobodys_address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
-        assert main(["doctor", "--timeout", "1", nobodys_address]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    words = f"schedprof: no scheduler answers at {nobodys_address!r}: nobody listens"
-    assert line.startswith(words)
 
 
 def test_help_loads_nothing_heavy() -> None:

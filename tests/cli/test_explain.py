@@ -123,7 +123,7 @@ import sys; sys.path.append({path!r})
 
 def dask_setup(scheduler):
     from slowing import slow_down
-    slow_down("distributed.scheduler", "SchedulerState._add_to_memory", 0.002, scheduler)
+    slow_down("distributed.scheduler", "SchedulerState._add_to_memory", 0.002)
 """
 
 SAMPLED = ("--schedprof=cputime", "--schedprof-rounds=3", "--schedprof-rate=500")

@@ -1,19 +1,23 @@
-"""Tests of the documentation: it is complete, and the code in it works."""
+"""Tests of the documentation: it is complete, the code in it works, and the site has all of it."""
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from support import Project
 
 import pytest_schedprof
 from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
+from pytest_schedprof.formats.workload import read_workload
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.judge.owners import NOT_SCHEDULER, OWNER_NAMES
 from pytest_schedprof.judge.phases import CLIENT_OWNERS
@@ -25,6 +29,7 @@ from pytest_schedprof.plugin import hooks, hookspecs
 from pytest_schedprof.store.records import json_schema
 from pytest_schedprof.virtual.behaviour import TRAITS
 from pytest_schedprof.workloads import WORKLOADS
+from pytest_schedprof.workloads import collections as recorded
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -197,3 +202,101 @@ def test_commands_of_the_readme_are_those_of_ci() -> None:
     for runner in (".ci/run", "tox.ini", ".github/workflows/ci.yml"):
         text = (ROOT / runner).read_text()
         assert command.group(1) in text or "bash .ci/run" in text, runner
+
+
+WORKLOAD_FILES = Path(recorded.__file__).parent / "files"
+
+
+def read_by_the_docs(path: Path) -> list[str]:
+    """Run the program of the page on recorded workloads, in a fresh interpreter."""
+    (program,) = re.findall(
+        r"```python\n(import struct\n.*?)```",
+        (ROOT / "docs" / "production.md").read_text(),
+        re.DOTALL,
+    )
+    assert "pytest_schedprof" not in program
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def expected(content: bytes) -> list[str]:
+    workload = read_workload(content)
+    prefixes = {task.number: task.group.prefix for graph in workload.graphs for task in graph.tasks}
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for number, result in workload.results.items():
+        seconds[prefixes.get(number, "?")] += result.seconds + sum(result.failed)
+    return [f"{prefix}\t{spent:.6f}" for prefix, spent in sorted(seconds.items())]
+
+
+@pytest.mark.parametrize("name", ["recorded_shuffle", "recorded_rechunk", "recorded_sweep"])
+def test_the_documented_format_of_recorded_workloads_is_enough_to_read_one(name: str) -> None:
+    path = WORKLOAD_FILES / f"{name}.schedprof"
+    assert read_by_the_docs(path) == expected(path.read_bytes())
+
+
+def test_a_workload_is_read_up_to_the_last_whole_block(tmp_path: Path) -> None:
+    content = (WORKLOAD_FILES / "recorded_sweep.schedprof").read_bytes()
+    cut = tmp_path / "cut.schedprof"
+    cut.write_bytes(content[: len(content) * 2 // 3])
+    assert read_by_the_docs(cut) == expected(cut.read_bytes())
+
+
+REPOSITORY = "https://example.org/project"
+CONFIG = {"extra": {"repository": REPOSITORY}}
+
+
+@pytest.fixture
+def hook() -> ModuleType:
+    """The module that mkdocs loads."""
+    spec = importlib.util.spec_from_file_location("site_links", ROOT / "docs" / "site_links.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", sorted({*pytest_schedprof.__all__} - {"__version__"}))
+def test_every_public_name_is_in_the_reference(name: str) -> None:
+    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert f"\n::: pytest_schedprof.{name}\n" in page
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = re.findall(r"^ +- .*: ([\w-]+\.md)$", text, re.MULTILINE)
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")}
+    assert len(listed) == len({*listed})
+    assert pages - {*listed} == set()
+
+
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [
+        ("../CONTRIBUTING.md", f"{REPOSITORY}/blob/main/CONTRIBUTING.md"),
+        ("../tests/docs", f"{REPOSITORY}/tree/main/tests/docs"),
+        ("../README.md#use-it", f"{REPOSITORY}/blob/main/README.md#use-it"),
+        ("../no-such-file.md", "../no-such-file.md"),
+        ("https://docs.pytest.org", "https://docs.pytest.org"),
+    ],
+)
+def test_links_that_leave_docs_lead_to_the_repository(
+    hook: ModuleType, link: str, target: str
+) -> None:
+    page = SimpleNamespace(url="pages/")
+    assert hook.on_page_markdown(f"See [it]({link}).", page, CONFIG) == f"See [it]({target})."
+
+
+@pytest.mark.parametrize(("url", "above"), [("", ""), ("pages/", "../")])
+def test_pictures_in_html_are_found_from_every_page(hook: ModuleType, url: str, above: str) -> None:
+    written = '<source srcset="a-dark.png"><img src="a-light.png" alt="b">'
+    page = hook.on_page_markdown(written, SimpleNamespace(url=url), CONFIG)
+    assert page == f'<source srcset="{above}a-dark.png"><img src="{above}a-light.png" alt="b">'
+
+
+def test_every_picture_of_a_page_is_there() -> None:
+    for page in (ROOT / "docs").glob("*.md"):
+        for name in re.findall(r'src(?:set)?="([^"]+\.png)"', page.read_text(encoding="utf-8")):
+            assert (ROOT / "docs" / name).is_file()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import shutil
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-PLACE = Path(__file__).parents[2] / "benchmarks" / "corpus.py"
+PLACE = Path(__file__).parents[2] / "benchmarks"
 
 BAD, GOOD = "def f():\n    return sorted(range(9))\n", "def f():\n    return range(9)\n"
 
@@ -31,40 +31,19 @@ pytestmark = pytest.mark.skipif(not shutil.which("patch"), reason="there is no p
 @pytest.fixture
 def corpus(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The benchmark's module, whose directory has modules with names of others."""
-    spec = importlib.util.spec_from_file_location("corpus", PLACE)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "corpus", module)
-    spec.loader.exec_module(module)
-    return module
+    monkeypatch.syspath_prepend(PLACE)
+    yield importlib.import_module("corpus")
+    del sys.modules["corpus"]
 
 
-@pytest.fixture
-def patch(corpus: Any, tmp_path: Path) -> Any:
+def test_a_patch_is_reversed_once_and_never_applied_forwards(corpus: Any, tmp_path: Path) -> None:
     (tmp_path / "1a2b3c.patch").write_text(PATCH)
     (patch,) = corpus.read_corpus([tmp_path])
-    return patch
-
-
-def site(tmp_path: Path, text: str) -> Path:
-    """A directory of packages with one file."""
     file = tmp_path / "site" / "distributed" / "one.py"
     file.parent.mkdir(parents=True)
-    file.write_text(text)
-    return file
-
-
-def test_a_patch_that_the_release_has_is_reversed(corpus: Any, patch: Any, tmp_path: Path) -> None:
-    file = site(tmp_path, GOOD)
+    file.write_text(GOOD)
     corpus.reverse(patch, tmp_path / "site")
     assert file.read_text() == BAD
-
-
-def test_a_patch_that_the_release_lacks_is_refused_and_not_applied_forwards(
-    corpus: Any, patch: Any, tmp_path: Path
-) -> None:
-    file = site(tmp_path, BAD)
     with pytest.raises(corpus.PatchError, match=r"does not reverse in 2025\.4\.0"):
         corpus.reverse(patch, tmp_path / "site")
     assert file.read_text() == BAD

@@ -221,10 +221,10 @@ def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         interpreter_for(wheel(tmp_path, "one", "1"), tmp_path / "file" / "cache", MAKING_S)
 
 
-def script(path: Path, *said: str) -> str:
-    """Write a program that is not Python and prints these lines; return its path."""
+def script(path: Path, said: str) -> str:
+    """Write a program that is not Python and prints this; return its path."""
     file = path / "python"
-    file.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in said))
+    file.write_text(f"#!/bin/sh\necho '{said}'\n")
     file.chmod(0o755)
     return str(file)
 
@@ -241,10 +241,7 @@ NONE = ', "trouble": "ModuleNotFoundError: No module named distributed"'
     ("said", "words"),
     [
         ("who is there?", "is no Python (it said 'who is there?')"),
-        ("", "is no Python (it said 'nothing')"),
-        ("schedprof: {", "is no Python (it said 'schedprof: {')"),
         (answer("PyPy"), "is PyPy; profilers know CPython alone"),
-        (answer(python="2.7.18", rest=NONE), "is Python 2.7.18; it must be 3.11 or newer"),
         (answer(python="3.10.18", rest=OLD), "is Python 3.10.18; it must be 3.11 or newer"),
         (answer(rest=OLD), "has distributed 2023.1.0; it must be 2024.8.0 or newer"),
         (answer(rest=NONE), "cannot import distributed (ModuleNotFoundError: No module named"),
@@ -253,29 +250,17 @@ NONE = ', "trouble": "ModuleNotFoundError: No module named distributed"'
 def test_an_interpreter_that_cannot_run_a_scheduler_is_refused(
     tmp_path: Path, said: str, words: str
 ) -> None:
-    python = script(tmp_path, *filter(None, [said]))
+    python = script(tmp_path, said)
     with pytest.raises(SettingsError) as caught:
         interpreter_for(python, tmp_path, 1.0)
     assert str(caught.value).startswith(f"schedprof: {python!r} ")
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("content", "mode", "words"),
-    [
-        ("", 0o644, "is no Python (Permission denied)"),
-        ("no program\n", 0o755, "is no Python (Exec format error)"),
-    ],
-)
-def test_a_file_that_does_not_run_is_no_interpreter(
-    tmp_path: Path, content: str, mode: int, words: str
-) -> None:
-    file = tmp_path / "python"
-    file.write_text(content)
-    file.chmod(mode)
-    with pytest.raises(SchedprofError) as caught:
-        interpreter_for(str(file), tmp_path, 1.0)
-    assert words in str(caught.value)
+def test_a_file_that_does_not_run_is_no_interpreter(tmp_path: Path) -> None:
+    (tmp_path / "python").touch()
+    with pytest.raises(SchedprofError, match=r"is no Python \(Permission denied\)"):
+        interpreter_for(str(tmp_path / "python"), tmp_path, 1.0)
 
 
 @pytest.mark.parametrize("version", ["0+unknown", "0+untagged.1.gabcdef0", "2024.8.0+3.gabcdef0"])

@@ -37,22 +37,6 @@ def test_the_runs_choice_leaves_limits_that_it_cannot_judge(project: Project) ->
 
 
 @pytest.mark.slow
-def test_options_reach_the_backends_that_know_them(project: Project) -> None:
-    result = project.run_test(
-        """
-@pytest.mark.schedprof(backend="counts,cprofile", options={"bytecodes": False,
-                                                           "cprofile": {"callgraph": False}})
-def test_it(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(inc, range(30), pure=False))
-"""
-    )
-    result.assert_outcomes(passed=1)
-    settings = {of.backend: of.settings for of in project.result().backends}
-    assert settings["counts"]["bytecodes"] is False
-    assert settings["cprofile"] == {"callgraph": False}
-
-
-@pytest.mark.slow
 def test_other_targets_leave_files_beside_the_schedulers(project: Project) -> None:
     result = project.run_test(
         """

@@ -10,25 +10,18 @@ from support import Project, shares_in
     ("argument", "message"),
     [
         ("--schedprof=pyspi", "schedprof: backend 'pyspi' is unknown; known: *pyspy*"),
-        ("--schedprof=,", "schedprof: backend must be names of backends, or 'off', got ','*"),
         ("--schedprof=off,pyspy", "*'off,pyspy' is contradictory: 'off' cannot be combined*"),
         (
             "--schedprof-rate=-5",
             "schedprof: rate must be a positive number of samples per second, got '-5' "
             "(from --schedprof-rate)",
         ),
-        ("--schedprof-rate=fast", "*must be a positive number of samples*, got 'fast' *"),
-        ("--schedprof-rate=inf", "*must be a positive number of samples*, got 'inf' *"),
         ("--schedprof-workers=1.5", "*workers must be a positive whole number, got '1.5' *"),
-        ("--schedprof-rounds=0", "*rounds must be a positive whole number, got '0' *"),
-        ("--schedprof-timeout=nan", "*timeout must be a positive number of seconds*, got 'nan'*"),
-        ("--schedprof-timeout=1e10", "*timeout must be *, at most 86400 (a day), got '1e10'*"),
         (
             "--schedprof-cluster=lokal",
             "*cluster must be 'local', 'simulated', 'virtual', 'docker', or an address*'lokal' *",
         ),
         ("--schedprof-targets=workers", "*targets must be 'scheduler' and any of *, got *"),
-        ("--schedprof-targets=scheduler,workers:0", "*targets must be *, got '*,workers:0' *"),
         ("--schedprof-option=native", "*option must be backend.option=value, got 'native' *"),
         ("--schedprof-option=pyspi.native=1", "*backend 'pyspi' is unknown*"),
         ("--schedprof-keep=some", "*keep must be a size such as 20MB or 0, or 'all', got 'some'*"),
@@ -54,7 +47,6 @@ def test_wrong_command_line_under_xdist_is_a_usage_error(project: Project) -> No
     [
         ("schedprof_rate = -1", "*rate must be a positive *, got '-1' (from schedprof_rate)"),
         ("schedprof_backend = pyspi", "*backend 'pyspi' is unknown*"),
-        ("schedprof_strict = maybe", "*strict must be true or false, got 'maybe' *"),
         ("schedprof_limits = share(", "*limit 'share(': column 7: expected module:qualname *"),
     ],
 )
@@ -69,13 +61,8 @@ def test_wrong_ini_is_a_usage_error(project: Project, line: str, message: str) -
 
 WRONG_MARKERS = [
     ("backend='pyspi'", "schedprof: backend 'pyspi' is unknown; known: *pyspy*"),
-    ("backend=7", "schedprof: backend must be names of backends*, got 7 (from a marker)"),
-    ("rates=7", "schedprof: marker keyword 'rates' is unknown; known: backend, *"),
     ("dir='x'", "schedprof: marker keyword 'dir' is unknown; known: *"),
-    ("rate='fast'", "schedprof: rate must be a positive number *, got 'fast' (from a marker)"),
     ("rate=True", "schedprof: rate must be a positive number *, got True (from a marker)"),
-    ("workers=0", "schedprof: workers must be a positive whole number, got 0 *"),
-    ("strict='perhaps'", "schedprof: strict must be true or false, got 'perhaps' *"),
     ("'share(a:b) <= 3'", "*limit 'share(a:b) <= 3': column 16: expected a bound in percent*"),
     ("3", "schedprof: limit must be a limit such as 'share(@comm) <= 30%', got 3 *"),
     (
@@ -86,7 +73,6 @@ WRONG_MARKERS = [
         "backend='counts', targets=('scheduler', 'client')",
         "*target 'client' cannot be observed by counts; cputime, memray and pyspy can",
     ),
-    ("options={'pyspi': {'native': True}}", "*backend 'pyspi' is unknown*"),
     (
         "'share(@comm) <= 99%', backend='counts'",
         "*limit 'share(@comm) <= 99%' needs a backend that measures 'share'; counts cannot",
@@ -95,7 +81,6 @@ WRONG_MARKERS = [
         "scale=[10, 20]",
         "*has scale 10, 20 but does not use the fixture *; add it *",
     ),
-    ("options={'native': 7}", "*option pyspy.native must be true or false, got 7"),
     ("options=7", "*options must be a dictionary of options by name, got 7*"),
 ]
 

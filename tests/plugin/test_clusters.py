@@ -1,17 +1,18 @@
-"""Tests of the user's own clusters, given by the overridden fixture."""
+"""Tests of the user's own clusters, given by the overridden fixture, and of options of clusters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 from distributed import Client, Event
 from support import Project, shares_in, somebodys_scheduler
 
+from pytest_schedprof.clusters.options import check_cluster_options, has_dashboard
 from pytest_schedprof.clusters.own import LocalProcesses
+from pytest_schedprof.errors import SettingsError
 
 
 @pytest.fixture
@@ -55,65 +56,6 @@ def test_fixture_of_the_user(project: Project, address: str) -> None:
         assert record.cluster is not None
         assert record.cluster.kind == "attached"
         assert shares_in(record).busy_samples > 10
-
-
-def test_third_partys_backend_gets_options_artifacts_and_limits(project: Project) -> None:
-    (project.path / "conftest.py").write_text(
-        """
-from array import array
-from dataclasses import dataclass
-from pytest_schedprof.backends.contract import Backend, RawProfile
-from pytest_schedprof.model.options import read_options
-from pytest_schedprof.model.backend import TEXT, Artifact
-from pytest_schedprof.model.profile import SampleProfile, Thread
-
-@dataclass(frozen=True)
-class Options:
-    loud: "bool" = False
-
-class Recording:
-    def stop(self, *, timeout_s):
-        return RawProfile(b"x" * 80, ("a warning",))
-    def abandon(self, *, timeout_s):
-        pass
-
-class Fixed(Backend):
-    name, rank, drift = "fixed", 70, 0.0
-    artifacts = (Artifact("fixed.txt", TEXT),)
-    options_type = Options
-    disturbs = sees_threads = False
-    measures = frozenset({"share", "self"})
-    targets = frozenset({"scheduler"})
-    needs = ()
-    settings = {}
-    def __init__(self, *, rate_hz, options, patterns):
-        self.settings = {"loud": read_options(Options, "fixed", options).loud}
-    def start(self, control, *, timeout_s):
-        return Recording()
-    def read(self, content, namer):
-        stack = ("distributed.scheduler:Scheduler.update_graph",)
-        samples = array("q", [0] * len(content))
-        return SampleProfile("fixed", "", (stack,), (Thread("main", samples),))
-
-def pytest_schedprof_backends():
-    return {"fixed": Fixed}
-"""
-    )
-    result = project.run_test(
-        """
-@pytest.mark.schedprof("share(distributed.scheduler:Scheduler.update_graph) <= 50%",
-                       options={"loud": True})
-def test_it(schedprof_scheduler):
-    pass
-""",
-        "--schedprof=fixed",
-    )
-    result.assert_outcomes(failed=1)
-    (backend,) = project.result().backends
-    assert backend.settings == {"loud": True}
-    assert backend.artifacts == ("scheduler.fixed.txt",)
-    assert backend.warnings == ("a warning",)
-    result.stdout.fnmatch_lines(["*a warning*", "limits: 1 broken"])
 
 
 @pytest.fixture
@@ -318,35 +260,46 @@ def test_clusters_by_marker_whose_parts_speak_tls_and_have_dasks_configuration(
         assert cluster.address.startswith("tls://")
 
 
-def test_versions_that_differ_are_told_and_fail_nothing(others: Client, project: Project) -> None:
-    """A difference is reported even where warnings are errors, as in this project."""
+VIEWED = """
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
-    def pretend(dask_scheduler: Any) -> None:
-        import importlib.metadata
+from bokeh.client import pull_session
 
-        from distributed import versions
+def plugins(dask_scheduler):
+    return set(dask_scheduler.plugins)
 
-        known, get_versions = importlib.metadata.version, versions.get_versions
-        patched: Any = importlib.metadata
-        patched.version = lambda name: "0.1" if name == "tornado" else known(name)
+def test_viewed(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    before = client.run_on_scheduler(plugins)
+    session = pull_session(url=client.dashboard_link)
+    wait(client.map(inc, range(20), pure=False))
+    assert "task-stream" in client.run_on_scheduler(plugins) - before
+    session.close()
 
-        def older(*args: Any, **keywords: Any) -> Any:
-            facts = get_versions(*args, **keywords)
-            return {**facts, "packages": {**facts["packages"], "tornado": "0.1"}}
+def test_without(schedprof_scheduler):
+    with pytest.raises(HTTPError) as caught:
+        urlopen(schedprof_scheduler.client.dashboard_link)
+    caught.value.close()  # Python 3.14 warns of one that is not
+"""
 
-        versions.get_versions = older
 
-    others.run_on_scheduler(pretend)
-    scheduler: Any = others.scheduler
-    result = project.run_test(
-        """
-@pytest.mark.schedprof(backend="cputime")
-def test_it(schedprof_scheduler):
-    assert schedprof_scheduler.client.submit(sum, [1, 2]).result() == 3
-""",
-        f"--schedprof-cluster={scheduler.address}",
-    )
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        ["note: tornado is * where the tests run and 0.1 where the scheduler does"]
-    )
+@pytest.mark.slow
+def test_a_scheduler_with_a_viewer_of_its_dashboard_and_without_one(project: Project) -> None:
+    options = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=4")
+    project.write(VIEWED)
+    with_it = project.run(*options, "--schedprof-cluster-option=dashboard=true", "-k", "viewed")
+    with_it.assert_outcomes(passed=1, deselected=1)
+    cluster = project.result().cluster
+    assert cluster is not None
+    assert dict(cluster.options or {})["dashboard"] == "true"
+    project.run(*options, "-k", "without").assert_outcomes(passed=1, deselected=1)
+
+
+def test_a_dashboard_is_there_or_not() -> None:
+    assert has_dashboard({"dashboard": "true"})
+    assert not has_dashboard({})
+    with pytest.raises(SettingsError, match="dashboard must be true or false, got 'maybe'"):
+        check_cluster_options("simulated", {"dashboard": "maybe"})
+    with pytest.raises(SettingsError, match="has no option 'dashboard'"):
+        check_cluster_options("virtual", {"dashboard": "true"})

@@ -1,4 +1,4 @@
-"""Tests of what is kept of a session, and told of it, if something goes wrong on the way."""
+"""Tests of what is kept of a session, and told of it, also if something goes wrong on the way."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import pytest
 from support import Project
 
+from pytest_schedprof.cli.main import main
 from pytest_schedprof.store.runs import find_run
 
 
@@ -246,36 +247,46 @@ def test_it(schedprof_scheduler):
     assert project.run_record().exit_status == pytest.ExitCode.INTERRUPTED
 
 
-PATCHES = {
-    "open": 'monkeypatch.setattr("builtins.open", broken)',
-    "json": 'monkeypatch.setattr("json.dumps", broken)',
-    "pathlib": """for name in ("exists", "mkdir", "is_dir", "with_name", "__truediv__"):
-        monkeypatch.setattr(f"pathlib.Path.{name}", broken)""",
-}
+KEEPING = """
+@pytest.mark.schedprof("calls(@transitions) <= 1000")
+def test_good(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+
+@pytest.mark.schedprof("calls(@transitions) <= 0.001")
+def test_broken(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+
+@pytest.mark.schedprof("calls(@transitions) <= 1000", keep="all")
+def test_kept(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+"""
+
+SESSION = ("--schedprof=counts,viztracer", "--schedprof-cluster=simulated", "--schedprof-workers=2")
 
 
-def test_what_a_test_left_patched_fails_that_test_alone(project: Project) -> None:
-    bodies = [
-        f"""
-@pytest.mark.schedprof(backend="cputime")
-def test_{name}(schedprof_scheduler, monkeypatch):
-    {patch}
-"""
-        for name, patch in PATCHES.items()
-    ]
-    result = project.run_test(
-        f"""
-def broken(*arguments, **keywords):
-    raise RuntimeError("BROKEN")
-{"".join(bodies)}
-@pytest.mark.schedprof(backend="cputime")
-def test_last(schedprof_scheduler):
-    pass
-"""
-    )
-    tests = project.run_record().tests
-    outcomes = {test.test_id.partition("::")[2]: test.outcome for test in tests}
-    assert outcomes["test_last"] == "passed"
-    assert result.parseoutcomes().get("errors", 0) == 0
-    assert result.parseoutcomes()["failed"] >= 1
-    result.stdout.fnmatch_lines(["*unexpected RuntimeError: BROKEN*"])
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_recordings_of_tests_that_are_as_they_were_are_bounded(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.run_test(KEEPING, *SESSION, "--schedprof-keep=60kB").assert_outcomes(passed=2, failed=1)
+    files = {
+        name: {backend.backend: bool(backend.artifacts) for backend in result.backends}
+        for name, result in project.results().items()
+    }
+    assert files["test_broken"] == files["test_kept"] == {"counts": True, "viztracer": True}
+    assert files["test_good"] == {"counts": True, "viztracer": False}
+    (trace,) = [of for of in project.results()["test_good"].backends if of.left_out]
+    assert trace.backend == "viztracer"
+    assert trace.left_out > 60_000
+    assert len(list(project.path.rglob("*.viztracer.json.gz"))) == 2
+    capsys.readouterr()
+
+    runs = str(project.path / ".schedprof")
+    assert main(["show", "test_good", runs]) == 0
+    assert "viztracer: recordings of " in capsys.readouterr().out
+    assert main(["export", "test_good", runs, "--format=chrometrace"]) == 1
+    said = capsys.readouterr().err
+    assert "recordings of viztracer were not kept, by --schedprof-keep" in said
+    assert main(["export", "test_kept", runs, "--format=chrometrace", "-o", "/dev/null"]) == 0
+    assert main(["report", runs]) == 0

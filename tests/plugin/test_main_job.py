@@ -1,8 +1,11 @@
-"""Tests of marker, switch and fixture: a profiled test passes or fails, and leaves artifacts."""
+"""Tests of marker, switch and fixture, also in coroutines and workers of pytest-xdist: a profiled
+test passes or fails, and leaves artifacts.
+"""
 
 from __future__ import annotations
 
 import json
+from xml.etree import ElementTree
 
 import pytest
 from support import BURNED, Project, shares_in
@@ -259,3 +262,82 @@ def test_it(schedprof_scheduler):
     assert series[0].startswith("    bytecodes ")
     for run in (project.path / ".schedprof").glob("2*"):
         assert (run / "summary.md").exists()
+
+
+COROUTINES = f"""
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+async def run(scheduler):
+    async with scheduler.async_client() as client:
+        assert await client.submit(inc, 1) == 2
+        async with scheduler.measure():
+            burn(scheduler, 0.4)  # a limit needs 50 samples
+
+def judged(rounds):
+    limit = "share({BURNED}) <= 10%"
+    return pytest.mark.schedprof(limit, rounds=rounds, backend="cputime", rate=200)
+
+ROUNDS = [pytest.param(marks=judged(rounds), id=str(rounds)) for rounds in (1, 3)]
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize((), ROUNDS)
+async def test_asyncio(schedprof_scheduler):
+    await run(schedprof_scheduler)
+
+@pytest.mark.anyio
+@pytest.mark.parametrize((), ROUNDS)
+async def test_anyio(schedprof_scheduler, anyio_backend):
+    await run(schedprof_scheduler)
+"""
+
+
+@pytest.mark.slow
+def test_coroutine_is_run_profiled_and_judged(project: Project) -> None:
+    project.run_test(COROUTINES).assert_outcomes(failed=4)
+    results = project.results()
+    assert len(results) == 4
+    for name, record in results.items():
+        assert len(record.backends[0].window.segments) == (3 if "3" in name else 1)
+        (limit,) = record.limits
+        assert limit.verdict.value == "fail"
+        assert limit.findings[0].estimate.value > 0.8
+
+
+IN_WORKERS = f"""
+KEPT = pytest.mark.schedprof("share(distributed.stealing:*) <= 50%")
+BROKEN = pytest.mark.schedprof("share({BURNED}) <= 10%")
+
+@pytest.mark.parametrize("number", [pytest.param(n, marks=[KEPT, BROKEN][n % 2]) for n in range(2)])
+def test_it(schedprof_scheduler, number):
+    burn(schedprof_scheduler, 0.4)
+    with open("pids", "a") as file:
+        file.write(f"{{schedprof_scheduler.pid}}\\n")
+"""
+
+SAMPLED = ("--schedprof=cputime", "--schedprof-rate=200", "--schedprof-workers=1")
+
+
+@pytest.mark.slow
+def test_same_verdicts_in_one_run_with_a_scheduler_for_each_worker(project: Project) -> None:
+    """Each worker runs each test, and keeps its own copy of it."""
+    each = ("--dist=each", "--tx=2*popen")
+    result = project.run_test(IN_WORKERS, *SAMPLED, *each, "--junitxml=junit.xml")
+    result.assert_outcomes(passed=2, failed=2)
+    result.stdout.fnmatch_lines(
+        ["test_it.py::test_it* *", "limits: 2 passed, 2 broken", "artifacts of 4 profiled tests: *"]
+    )
+    assert len(set((project.path / "pids").read_text().split())) == 2
+    result.stdout.no_fnmatch_line("no page of the run*")
+    assert len(list(project.run_directory.glob("tests/*/index.html"))) == 4
+    record = project.run_record()
+    assert sorted(entry.verdict.value for entry in record.tests) == ["fail", "fail", "pass", "pass"]
+    assert len({entry.directory for entry in record.tests}) == 4
+    suite = ElementTree.parse(project.path / "junit.xml").getroot()[0]
+    assert (suite.get("failures"), suite.get("errors")) == ("2", "0")
+    names = [node.get("name") for node in suite.iter("property")]
+    assert names.count("schedprof_verdict") == names.count("schedprof_limit") == 4
+    assert "limits: 2 passed, 2 broken; 4 profiled tests" in (
+        project.run_directory / "summary.md"
+    ).read_text(encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections.abc import Iterator
 
@@ -10,8 +9,6 @@ import injection
 import pytest
 from support import Finished, Project, shares_in
 
-from pytest_schedprof.agent import facts
-from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.model.limit import Verdict
 
@@ -192,18 +189,6 @@ def test_a_client_of_a_scheduler_elsewhere_gets_other_advice(session: Finished) 
         ["*client's scheduler is in another process*fixture schedprof_cluster, and give it the *"]
     )
     session.stdout.no_fnmatch_line("*no scheduler ran*")
-
-
-def test_nothing_is_waited_for_where_no_scheduler_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before and after a test with `gen_cluster`."""
-
-    def sleep(seconds: float) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    scheduler = InProcess()
-    scheduler.call(facts.settle, 1.0, 10.0)
-    scheduler.leave([])
 
 
 MARKED_FROM_ELSEWHERE = """

@@ -19,7 +19,6 @@ from pytest_schedprof.cli.main import main
 from pytest_schedprof.formats.counted import read_decisions
 from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.plugin.against import without_turns
 from pytest_schedprof.store.records import read_record
 
 COUNTS = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=4")
@@ -192,7 +191,6 @@ def test_what_is_not_profiled_has_no_other_side(project: Project) -> None:
     ("options", "words"),
     [
         (["--schedprof-against=/no/such/python"], "there is nothing at '/no/such/python'"),
-        (["--schedprof-against=/bin/true"], "'/bin/true' is no Python"),
         (["--schedprof-against=python3", "--schedprof-compare=run"], "cannot be used together"),
         (["--schedprof-against= "], "against must be an interpreter, a requirement, a checkout or"),
     ],
@@ -201,14 +199,6 @@ def test_what_cannot_be_the_other_side_is_one_clear_line(
     project: Project, options: list[str], words: str
 ) -> None:
     assert re.search(words, project.refusal(*options))
-
-
-def test_an_interpreter_without_distributed_is_told_with_the_remedy(
-    project: Project, tmp_path: Path
-) -> None:
-    venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
-    line = project.refusal(f"--schedprof-against={tmp_path}/bare/bin/python")
-    assert re.search("cannot import distributed .* install it there", line)
 
 
 @pytest.mark.slow
@@ -226,15 +216,3 @@ def schedprof_cluster():
         f"--schedprof-against={other}",
     )
     result.stdout.fnmatch_lines(["*needs a second cluster like the test's*"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "left"),
-    [
-        (["tests", "--schedprof-against=../other", "-q"], ["tests", "-q"]),
-        (["--schedprof-against", "../other", "--schedprof-null", "tests"], ["tests"]),
-        (["--schedprof-budget", "9", "--schedprof-budget=9", "-k", "x"], ["-k", "x"]),
-    ],
-)
-def test_a_command_line_without_what_is_about_turns(arguments: list[str], left: list[str]) -> None:
-    assert list(without_turns(arguments)) == left

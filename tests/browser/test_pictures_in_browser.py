@@ -1,4 +1,4 @@
-"""Tests of task streams in virtual time, as a browser shows them."""
+"""Tests of task streams in virtual time and of pictures of evidence, as a browser shows them."""
 
 from __future__ import annotations
 
@@ -72,3 +72,60 @@ def test_both_streams_are_side_by_side_or_one_below_the_other(
     assert above[0] == below[0]
     assert above[1] + above[3] < below[1]
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+DRAWN = """() => {
+    const all = root => [...root.querySelectorAll("*")].flatMap(
+        each => [each, ...(each.shadowRoot ? all(each.shadowRoot) : [])]);
+    const pixels = canvas =>
+        canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer;
+    const colours = canvas => canvas.width && canvas.height
+        ? new Set(new Uint32Array(pixels(canvas))).size : 0;
+    return all(document).some(each => each.localName === "canvas" && colours(each) > 2);
+}"""
+"""JavaScript that finds a canvas, also in shadow roots, with more than background and frame."""
+
+EVIDENCE = """
+import dask.threaded
+
+EVIDENCE = "memory,tasks,report,workers,phases,local"
+
+def busy(number):
+    end = time.process_time() + 0.1
+    while time.process_time() < end:
+        pass
+
+@pytest.mark.schedprof(evidence=EVIDENCE, backend="cputime")
+def test_cluster(schedprof_scheduler):
+    # Workers keep a profile of each second, so it must take longer.
+    wait(schedprof_scheduler.client.map(busy, range(30)))
+
+@pytest.mark.schedprof(evidence="local", backend="cputime")
+def test_local():
+    dask.threaded.get({"x": (busy, 1), "y": (busy, "x")}, "y")
+"""
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    (evidence,) = ran(tmp_path_factory.mktemp("project"), EVIDENCE, "--schedprof-workers=2")
+    return evidence
+
+
+def file_of(evidence: Path, test: str, name: str) -> Path:
+    (path,) = evidence.glob(f"tests/*{test}*/{name}")
+    return path
+
+
+@pytest.mark.slow
+def test_pictures_have_drawn_something(evidence: Path, reader: Reader) -> None:
+    for name in ("memory.html", "tasks.html", "report.html"):
+        page = reader.open(file_of(evidence, "test_cluster", name))
+        if name == "report.html":  # its first tab is text, and Bokeh 3.10 draws a tab when it shows
+            page.get_by_text("Task Stream", exact=True).click()
+        page.wait_for_function(DRAWN)
+    reader.open(file_of(evidence, "test_local", "local.html")).wait_for_function(DRAWN)
+    for name in ("workers.svg", "phases.svg", "workers.timeline.svg"):
+        page = reader.open(file_of(evidence, "test_cluster", name))
+        boxes = [box.bounding_box() for box in page.locator("g rect").all()]
+        assert len([box for box in boxes if box and box["width"] > 1 and box["height"] > 1]) > 1
