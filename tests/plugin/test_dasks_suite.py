@@ -8,6 +8,7 @@ import pytest
 from support import Project
 
 from pytest_schedprof.evidence.contract import NO_SCHEDULER
+from pytest_schedprof.model.result import Result
 
 INI = r"""
 [pytest]
@@ -99,11 +100,27 @@ def test_adds_no_thread_process_descriptor_or_warning(project: Project) -> None:
         "report",
         "workers",
     }
-    kinds = {of.kind for of in records.pop("test_evidence").evidence if not of.missing}
-    assert kinds == {"span", "memory", "tasks", "transfers", "phases"}
+    check_evidence(records.pop("test_evidence"))
     in_process = [record.backends for record in records.values()]
     assert sorted(len(backends) for backends in in_process) == [1, 2, len(BACKENDS)]
     assert all(of.window.tasks == 20 for backends in in_process for of in backends)
+
+
+def check_evidence(record: Result) -> None:
+    """Check what is known of two runs of the body, each with a scheduler of its own."""
+    kinds = {of.kind: of for of in record.evidence}
+    assert {kind for kind, of in kinds.items() if not of.missing} == {
+        *("span", "memory", "tasks", "transfers", "phases")
+    }
+    assert record.backends[0].window.tasks == 2 * 50
+    durations = {of.subject: of.amounts for of in kinds["tasks"].amounts}
+    assert len(durations["inc"]) == 2
+    assert [limit.verdict.value for limit in record.limits] == ["pass"]
+    process = next(of for of in kinds["memory"].amounts if of.subject == "process")
+    assert min(process.amounts) > 1e6
+    phases = {of.subject: of.amounts[0] for of in kinds["phases"].amounts}
+    assert "sending" not in phases
+    assert sum(phases.values()) <= record.backends[0].window.cpu_seconds / 100
 
 
 LOOP_IN_A_THREAD = """

@@ -290,3 +290,38 @@ def test_recordings_of_tests_that_are_as_they_were_are_bounded(
     assert "recordings of viztracer were not kept, by --schedprof-keep" in said
     assert main(["export", "test_kept", runs, "--format=chrometrace", "-o", "/dev/null"]) == 0
     assert main(["report", runs]) == 0
+
+
+PATCHES = {
+    "open": 'monkeypatch.setattr("builtins.open", broken)',
+    "json": 'monkeypatch.setattr("json.dumps", broken)',
+    "pathlib": """for name in ("exists", "mkdir", "is_dir", "with_name", "__truediv__"):
+        monkeypatch.setattr(f"pathlib.Path.{name}", broken)""",
+}
+
+
+def test_what_a_test_left_patched_fails_that_test_alone(project: Project) -> None:
+    bodies = [
+        f"""
+@pytest.mark.schedprof(backend="cputime")
+def test_{name}(schedprof_scheduler, monkeypatch):
+    {patch}
+"""
+        for name, patch in PATCHES.items()
+    ]
+    result = project.run_test(
+        f"""
+def broken(*arguments, **keywords):
+    raise RuntimeError("BROKEN")
+{"".join(bodies)}
+@pytest.mark.schedprof(backend="cputime")
+def test_last(schedprof_scheduler):
+    pass
+"""
+    )
+    tests = project.run_record().tests
+    outcomes = {test.test_id.partition("::")[2]: test.outcome for test in tests}
+    assert outcomes["test_last"] == "passed"
+    assert result.parseoutcomes().get("errors", 0) == 0
+    assert result.parseoutcomes()["failed"] >= 1
+    result.stdout.fnmatch_lines(["*unexpected RuntimeError: BROKEN*"])

@@ -1,4 +1,4 @@
-"""Tests of precedence, for options of each type: marker > command line > ini > default."""
+"""Tests of precedence for every option: marker > command line > ini > default; no test is run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,13 @@ CASES = [
     Case("strict", "true", ["--no-schedprof-strict"], True, (True, False, True)),
     Case("rate", "50", ["--schedprof-rate=60"], 70, (50.0, 60.0, 70.0)),
     Case("workers", "2", ["--schedprof-workers=3"], 5, (2, 3, 5)),
+    Case("threads", "2", ["--schedprof-threads=3"], 5, (2, 3, 5)),
+    Case("workload", "a", ["--schedprof-workload=b"], "c", ("a", "b", "c")),
+    Case("rounds", "2", ["--schedprof-rounds=3"], 5, (2, 3, 5)),
+    Case("seeds", "2", ["--schedprof-seeds=3"], 5, (2, 3, 5)),
     Case("timeout", "2", ["--schedprof-timeout=3.5"], 5, (2.0, 3.5, 5.0)),
+    Case("budget", "2", ["--schedprof-budget=3.5"], 5, (2.0, 3.5, 5.0)),
+    Case("null", "true", ["--no-schedprof-null"], True, (True, False, True)),
     Case("keep", "20MB", ["--schedprof-keep=0"], "all", (20_000_000, 0, None)),
     Case("scale", "20, 10", ["--schedprof-scale=3"], [5, 7], ((10, 20), (3,), (5, 7))),
     Case(
@@ -36,6 +42,20 @@ CASES = [
         ["--schedprof-targets=client,scheduler"],
         ["scheduler", "tcp://a:1"],
         (("scheduler", "workers:2"), ("client", "scheduler"), ("scheduler", "tcp://a:1")),
+    ),
+    Case(
+        "evidence",
+        "span, memory",
+        ["--schedprof-evidence=all"],
+        ["tasks"],
+        (("span", "memory"), ("all",), ("tasks",)),
+    ),
+    Case(
+        "cluster",
+        "tcp://a:1",
+        ["--schedprof-cluster=tcp://b:2"],
+        "local",
+        ("tcp://a:1", "tcp://b:2", "local"),
     ),
 ]
 
@@ -66,6 +86,11 @@ def test_closer_form_wins(pytester: pytest.Pytester, case: Case) -> None:
     assert value(marked(settings(pytester, ini), **keywords)) == by_marker
     with_all = marked(settings(pytester, ini, *case.cli), **keywords)
     assert value(with_all) == (by_cli if case.name == "backend" else by_marker)
+
+
+def test_every_option_has_a_case() -> None:
+    apart = {"dir", "limit", "option", "cluster_option", "save", "compare", "against"}
+    assert {case.name for case in CASES} | apart == {option.name for option in OPTIONS}
 
 
 def test_limits_add_up_and_the_closer_replaces_the_same_metric_and_pattern(
@@ -125,13 +150,23 @@ def test_options_of_the_cluster_from_every_form(pytester: pytest.Pytester) -> No
 
 
 def test_options_of_another_kind_of_cluster_are_not_inherited(pytester: pytest.Pytester) -> None:
-    session = settings(
+    session = settings(pytester, "schedprof_cluster_options =\n    tls = true\n    duration = 5ms")
+    merged = marked(session, cluster="local", cluster_options={"worker.x": 1})
+    assert dict(merged.cluster_option) == {"tls": "true", "duration": "5ms", "worker.x": "1"}
+    simulated = settings(
         pytester,
         "schedprof_cluster_options =\n    tls = true\n    duration = 5ms",
         "--schedprof-cluster=simulated",
     )
-    merged = marked(session, cluster="local", cluster_options={"worker.x": 1})
+    merged = marked(simulated, cluster="local", cluster_options={"worker.x": 1})
     assert dict(merged.cluster_option) == {"tls": "true", "worker.x": "1"}
+
+
+def test_closer_markers_win_over_farther_ones(pytester: pytest.Pytester) -> None:
+    session = settings(pytester, None)
+    marks = [pytest.mark.schedprof(rate=1, rounds=2).mark, pytest.mark.schedprof(rate=3).mark]
+    merged = overlay(session, marks)
+    assert (merged.rate, merged.rounds) == (3, 2)
 
 
 def test_help_and_markers_explain_every_option(pytester: pytest.Pytester) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import socketserver
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import dask.config
 import pytest
@@ -264,3 +266,40 @@ def test_scheduler_of_another_release_that_does_not_understand() -> None:
     assert f"does not get on with the scheduler at {address!r}" in str(raised.value)
     assert "that is not spoken here" in str(raised.value)
     assert "and 1999.1.0 where the scheduler does; install the same" in str(raised.value)
+
+
+class Doorkeeper(socketserver.BaseRequestHandler):
+    """Closes the first four connections, and forwards all later ones to a scheduler."""
+
+    refused: ClassVar[list[object]] = []
+    scheduler: ClassVar[tuple[str, int]]
+
+    def handle(self) -> None:
+        if len(self.refused) < 4:
+            return self.refused.append(self.client_address)
+        with socket.create_connection(self.scheduler) as inner:
+            back = threading.Thread(target=pass_on, args=(inner, self.request))
+            back.start()
+            pass_on(self.request, inner)
+            back.join()
+
+
+def pass_on(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+
+@pytest.mark.slow
+def test_what_hangs_up_is_asked_again_until_a_scheduler_is_there(places: Places) -> None:
+    """Docker closes connections to a container's port while its scheduler is not up yet."""
+    host, _, port = places.tcp.removeprefix("tcp://").rpartition(":")
+    Doorkeeper.scheduler = host, int(port)
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Doorkeeper) as server:
+        threading.Thread(target=server.serve_forever).start()
+        require_scheduler(f"tcp://127.0.0.1:{server.server_address[1]}", None, 20)
+        server.shutdown()
+    assert len(Doorkeeper.refused) == 4

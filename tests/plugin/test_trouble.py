@@ -213,20 +213,33 @@ def test_ending(schedprof_scheduler, how):
         pytest.skip("now")
     raise KeyError(1)
 
+@pytest.mark.xfail(reason="known")
+@pytest.mark.schedprof("share({BURNED}) <= 1%")
+def test_known(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.4)
+
+@pytest.mark.timeout(60, method="signal", func_only=True)
+@pytest.mark.schedprof
+def test_late(schedprof_scheduler):
+    import signal
+    burn(schedprof_scheduler, 0.2)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)  # the time that was given is over
+    time.sleep(60)
 """
 
 
 @pytest.mark.slow
 def test_artifacts_are_kept_however_the_test_ends(project: Project) -> None:
-    """Its own failure is shown beside the broken limit."""
+    """Its own failure is shown beside the broken limit, which can be expected to fail."""
     result = project.run_test(ENDINGS, "--schedprof=cputime", "--schedprof-rate=200")
-    result.assert_outcomes(failed=2, skipped=1)
+    result.assert_outcomes(failed=3, skipped=1, xfailed=1)
     result.stdout.fnmatch_lines(
         [
             "_* test_ending?assert? _*",
             "E*AssertionError: my own",
             "*schedprof*",
             "schedprof: limit broken: *",
+            "*Failed: Timeout*",
         ]
     )
     results = project.results()
@@ -234,12 +247,33 @@ def test_artifacts_are_kept_however_the_test_ends(project: Project) -> None:
         "test_ending[assert]": "failed",
         "test_ending[raise]": "failed",
         "test_ending[skip]": "skipped",
+        "test_known": "xfailed",
+        "test_late": "failed",
     }
     for test in project.run_record().tests:
         assert (project.run_directory / test.directory).is_dir()
-    for record in results.values():
+    for name, record in results.items():
         assert record.backends[0].artifacts
-        assert record.limits
+        assert bool(record.limits) is (name != "test_late")
+
+
+def test_run_directory_that_vanishes(project: Project) -> None:
+    result = project.run_test(
+        """
+import shutil
+
+@pytest.fixture
+def vanishing(schedprof_scheduler):
+    yield
+    shutil.rmtree(".schedprof")
+
+@pytest.mark.schedprof
+def test_it(schedprof_scheduler, vanishing):
+    pass
+"""
+    )
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["schedprof: cannot write '*run.json': No such file *"])
 
 
 @pytest.fixture
@@ -279,6 +313,31 @@ def test_impatient_interrupts_leave_no_process_and_no_file(
 def clusters_in(temporary: Path) -> list[Path]:
     """Directories of clusters in the directory for temporary files."""
     return list(temporary.glob("schedprof-cluster-*"))
+
+
+@pytest.mark.slow
+def test_terminated_session_leaves_no_process_and_no_files(
+    project: Project, temporary: Path
+) -> None:
+    project.write(SLEEPING)
+    with project.running("READY") as process:
+        assert project.processes()
+        assert clusters_in(temporary)
+        process.terminate()
+    wait_for(lambda: not project.processes(), "processes to end")
+    assert not clusters_in(temporary)
+
+
+@pytest.mark.slow
+def test_xdist_worker_that_exits_leaves_no_files(project: Project, temporary: Path) -> None:
+    project.run_test(
+        """
+def test_it(schedprof_scheduler):
+    os._exit(1)
+""",
+        "-n1",
+    )
+    assert not clusters_in(temporary)
 
 
 def test_two_interrupts_during_start_up_leave_no_files(project: Project, temporary: Path) -> None:
