@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 import itertools
 import math
-import time
-import types
 from typing import Any
 
 import pytest
@@ -15,17 +12,13 @@ from distributed.comm.core import CommClosedError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats.counted import read_decisions
 from pytest_schedprof.virtual.conductor import RandomNames
-from pytest_schedprof.virtual.journal import POINTS, Holding, Window, Workforce
+from pytest_schedprof.virtual.journal import POINTS, Holding, Workforce
 from pytest_schedprof.virtual.lines import Line
 from pytest_schedprof.virtual.loop import (
     EPOCH,
     RESOLUTION_S,
-    VirtualLoop,
     at_least_a_tick,
-    replace_clocks,
     rounded,
 )
 
@@ -46,33 +39,6 @@ def test_equal_times_are_equal_however_they_came_about(begun: float, steps: int)
     for _ in range(steps):
         by_steps = rounded(by_steps + 0.005)
     assert by_steps == rounded(start + steps * 0.005)
-
-
-def test_clocks_are_replaced_and_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    module: Any = types.ModuleType("distributed.some_module")
-    module.time, module.sleep = time.time, time.sleep
-    monkeypatch.setitem(__import__("sys").modules, module.__name__, module)
-    with replace_clocks(lambda: 7.0):
-        assert module.time() == 7.0
-        assert module.sleep is time.sleep
-    assert module.time is time.time
-
-
-def test_a_virtual_loop_skips_the_time_and_keeps_the_order() -> None:
-    loop = VirtualLoop()
-    seen: list[int] = []
-
-    async def work() -> None:
-        for number in range(200):
-            loop.call_at(EPOCH + 3600, seen.append, number)
-        await asyncio.sleep(3601)
-
-    really = time.perf_counter()
-    loop.run_until_complete(work())
-    assert loop.time() == EPOCH + 3601
-    assert time.perf_counter() - really < 100
-    assert seen == list(range(200))  # timers of the same time, in the order in which they were set
-    loop.close()
 
 
 class Clock:
@@ -153,47 +119,6 @@ def test_idle_threads_count_while_tasks_are_ready() -> None:
     assert (workers.held, workers.worst, workers.most) == (5, 30, 35)
 
 
-def window_of(*messages: tuple[float, str, dict[str, Any]]) -> dict[str, Any]:
-    window = Window(Workforce(), 100.0)
-    for now, way, message in messages:
-        window.arrived(now, way, "worker-1", message)
-    return window.report(200.0)
-
-
-RUN = (
-    (101.0, "to", {"op": "compute-task", "key": "x"}),
-    (103.5, "from", {"op": "task-finished", "key": "x"}),
-)
-
-
-def test_the_makespan_is_from_the_first_task_to_the_last_end() -> None:
-    report = window_of(*RUN, (150.0, "to", {"op": "free-keys", "keys": ["x"]}))
-    assert report["makespan"] == 2.5
-    assert report["recomputed"] == 0
-    assert window_of(*RUN, *RUN)["recomputed"] == 1
-    assert window_of()["makespan"] == 0.0
-
-
-def test_the_hash_is_that_of_what_happened() -> None:
-    assert window_of(*RUN)["hash"] == window_of(*RUN)["hash"]
-    later = (*RUN[:1], (103.6, *RUN[1][1:]))
-    assert window_of(*later)["hash"] != window_of(*RUN)["hash"]
-
-
-def test_what_finished_is_in_the_task_stream() -> None:
-    window = Window(Workforce(), 100.0)
-    times = [
-        {"action": "transfer", "start": 100.5, "stop": 101.0, "source": "worker-2"},
-        {"action": "compute", "start": 101.0, "stop": 103.0},
-    ]
-    message = {"op": "task-finished", "key": "x", "nbytes": 7, "startstops": times}
-    window.arrived(103.1, "from", "worker-1", message)
-    tasks, transfers = window.tasks.columns(), window.transfers.columns()
-    assert [column[0] for column in tasks.values()] == [0, 0, 1_000_000, 2_000_000, 7]
-    assert [column[0] for column in transfers.values()] == [0, 500_000, 500_000]
-    assert (window.keys.in_order(), window.names.in_order()) == (["x"], ["worker-1"])
-
-
 HOLDS = st.lists(
     st.tuples(st.floats(0, 1e5), st.sampled_from("abc"), st.integers(0, 100)), max_size=300
 )
@@ -212,12 +137,6 @@ def test_peaks_survive_however_long_the_time(holds: list[tuple[float, str, int]]
     assert columns["at"] == sorted(set(columns["at"]))
     assert (max(columns["all"]), max(columns["worst"])) == (most, worst)
     assert columns["all"][-1] >= sum(held.values())
-
-
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"hash": 1, "figures": {}}'])
-def test_other_files_are_refused(content: bytes) -> None:
-    with pytest.raises(FormatError, match="not a file of decisions"):
-        read_decisions(content)
 
 
 def test_names_of_one_place_do_not_depend_on_those_of_others() -> None:
