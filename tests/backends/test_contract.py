@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import psutil
@@ -135,7 +136,7 @@ def hooks(dask_scheduler: Any = None) -> dict[str, Any]:
     expressions = sys.modules.get("dask._expr", gc)  # from dask 2025 on
     modules = [distributed.scheduler, dask.order, expressions, importlib._bootstrap]
     holders: list[Any] = [Handle, *modules, dask_scheduler, dask_scheduler.extensions["spans"]]
-    holders += dask_scheduler.plugins.values()
+    holders += [*dask_scheduler.plugins.values(), *dask_scheduler.periodic_callbacks.values()]
     holders += [kind for module in modules for kind in vars(module).values() if type(kind) is type]
     return {
         "attributes": sorted(name for name in vars(dask_scheduler) if "schedprof" in name),
@@ -152,7 +153,11 @@ def hooks(dask_scheduler: Any = None) -> dict[str, Any]:
         "collector": list(map(repr, gc.callbacks)),
         "handlers": [
             repr(handler)
-            for table in (dask_scheduler.handlers, dask_scheduler.stream_handlers)
+            for table in (
+                dask_scheduler.handlers,
+                dask_scheduler.stream_handlers,
+                dask_scheduler._TRANSITIONS_TABLE,
+            )
             for handler in table.values()
         ],
     }
@@ -299,8 +304,7 @@ def test_ends_when_the_client_that_started_it_is_gone(
 
 @pytest.mark.slow
 def test_scheduler_killed_while_it_is_observed(backend: Backend) -> None:
-    cluster = LocalProcesses(0, timeout_s=30)
-    try:
+    with closing(LocalProcesses(0, timeout_s=30)) as cluster:
         with Control(cluster.address, timeout_s=10) as control:
             recorder = Recorder(control, [backend], 10.0, death=cluster.death)
             with recorder.round():
@@ -310,8 +314,6 @@ def test_scheduler_killed_while_it_is_observed(backend: Backend) -> None:
         assert len(recorder.troubles) == 1
         assert "was killed by signal 9" in recorder.troubles[0]
         wait_for(lambda: not any(child.is_running() for child in children), "its children to end")
-    finally:
-        cluster.close()
 
 
 every_backend = pytest.mark.parametrize(

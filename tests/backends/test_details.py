@@ -85,17 +85,3 @@ def test_lines_sum_to_the_bytecodes_and_tell_the_loop(module: ModuleType) -> Non
     lines = lines_of([thrice], [counter.executed(thrice)])
     assert max(lines, key=lambda line: lines[line]) == body
     assert lines[body] % 3 == 0
-
-
-@pytest.mark.skipif(monitoring() is not None, reason="sys.monitoring counts each jump anyway")
-def test_without_details_only_sums_are_kept(module: ModuleType) -> None:
-    plain = Opcodes(Choice(["detailed"]), [], bytecodes=True)
-    plain.begin()
-    try:
-        module.main()
-    finally:
-        sys.settrace(None)
-        plain.end()
-    (code,) = (code for name, code in functions_of(module) if name == "leaf")
-    assert plain.bytecodes_of(code) > 0
-    assert plain.executed(code) == {}

@@ -21,7 +21,6 @@ from pytest_schedprof.agent.recordings import OwnProcess
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.cli.main import main
-from pytest_schedprof.clusters.child import launched
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import (
@@ -201,15 +200,6 @@ def test_a_scheduler_that_valgrind_did_not_start_is_refused(control: Control) ->
     with pytest.raises(BackendUnavailableError, match="was not started by it") as caught:
         counting("valgrind").start(control, timeout_s=10)
     assert "--schedprof-cluster=virtual" in caught.value.remedies[0]
-
-
-def test_a_launcher_gives_variables_and_a_command() -> None:
-    launcher = ("PLACE={directory}/out", "env", "--file={directory}/a=b", "c=d")
-    assert launched(launcher, Path("/there")) == (
-        {"PLACE": "/there/out"},
-        ["env", "--file=/there/a=b", "c=d"],
-    )
-    assert launched((), Path("/there")) == ({}, [])
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from at_work import at_work
 from distributed import Client, wait
 
 from pytest_schedprof import profile_scheduler
@@ -91,16 +92,12 @@ def is_within(seen: list[tuple[float, float, float]]) -> bool:
 @pytest.mark.timeout(600)
 def test_a_known_cost_is_within_the_bounds() -> None:
     """Of correct bounds 7 of 100 runs fail by chance, so two of three must not."""
-    cluster = SimulatedCluster(4, timeout_s=30, options={"duration": "0s"})
-    try:
-        with Client(cluster.address) as client:
-            client.run_on_scheduler(plant, seconds=500e-6)
-            wait(client.map(inc, range(100), pure=False))
-            client.run_on_scheduler(micros_of_a_task)
-            runs = [windows(client)]
-            if not all(map(is_within, runs[0].values())):
-                runs += [windows(client) for _ in range(2)]
-    finally:
-        cluster.close()
+    with at_work(SimulatedCluster, duration="0s") as client:
+        client.run_on_scheduler(plant, seconds=500e-6)
+        wait(client.map(inc, range(100), pure=False))
+        client.run_on_scheduler(micros_of_a_task)
+        runs = [windows(client)]
+        if not all(map(is_within, runs[0].values())):
+            runs += [windows(client) for _ in range(2)]
     for name in BACKENDS:
         assert sum(is_within(run[name]) for run in runs) > len(runs) / 2, (name, runs)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
-from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -130,24 +128,6 @@ def test_the_flame_graph_shows_the_functions(control: Control) -> None:
     assert b"passing_twin" in extras["memray.html"]
 
 
-def test_no_file_is_there_while_it_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    cluster = LocalProcesses(0, timeout_s=30)
-    try:
-        with Control(cluster.address) as control:
-            before = everything_in(tmp_path)
-            recording = memray().start(control, timeout_s=10)
-            assert everything_in(tmp_path) == before
-            assert recording.stop(timeout_s=10).content
-    finally:
-        cluster.close()
-
-
-def everything_in(directory: Path) -> set[str]:
-    return {os.path.join(root, name) for root, _, names in os.walk(directory) for name in names}
-
-
 def track_by_hand(path: str, dask_scheduler: Any = None) -> None:
     import memray
 
@@ -200,22 +180,13 @@ def allow_import(dask_scheduler: Any = None) -> None:
     del sys.modules["memray"]
 
 
-@pytest.fixture
-def scheduler_without_memray() -> Iterator[Control]:
-    cluster = LocalProcesses(0, timeout_s=30)
-    try:
-        with Control(cluster.address) as control:
-            control.call(forbid_import)
-            yield control
-    finally:
-        cluster.close()
-
-
-def test_not_installed_there_says_what_to_run_there(scheduler_without_memray: Control) -> None:
-    with pytest.raises(BackendNotInstalledError, match=r"there: .*python.* -m pip install memray"):
-        memray().start(scheduler_without_memray, timeout_s=10)
-    scheduler_without_memray.call(allow_import)
-    assert recorded(scheduler_without_memray, memray(), idle).content
+def test_not_installed_there_says_what_to_run_there() -> None:
+    with closing(LocalProcesses(0, timeout_s=30)) as cluster, Control(cluster.address) as control:
+        control.call(forbid_import)
+        with pytest.raises(BackendNotInstalledError, match=r"there: .*python.* -m pip install mem"):
+            memray().start(control, timeout_s=10)
+        control.call(allow_import)
+        assert recorded(control, memray(), idle).content
 
 
 def test_not_installed_here_says_what_to_run_here(

@@ -98,23 +98,6 @@ def test_a_function_that_takes_the_place_of_another_in_the_window(
     assert profile.whole["bytecodes"] >= before["bytecodes"] + 20 * before["calls"]
 
 
-def define(dask_scheduler: Any) -> None:
-    from distributed.scheduler import SchedulerState
-
-    names: dict[str, Any] = {"before": SchedulerState._transition, "__name__": "made_up"}
-    text = "def made(self, *args, **keywords): return before(self, *args, **keywords)"
-    exec(text, names)
-    SchedulerState._transition = names["made"]  # type: ignore[method-assign]
-
-
-def test_a_function_that_is_defined_by_exec_in_the_window(
-    cluster: LocalProcesses, control: Control
-) -> None:
-    profile = counted(cluster, control, define)
-    before = profile.functions["distributed.scheduler:SchedulerState._transition"]
-    assert profile.functions["made_up:made"]["calls"] == before["calls"] >= 5 * TASKS
-
-
 def import_and_call(dask_scheduler: Any) -> None:
     import sys
 
@@ -219,18 +202,3 @@ def test_other_threads_are_not_counted(
     assert {name: alone.functions[name] for name in names} == {
         name: beside.functions[name] for name in names
     }
-
-
-def copy_deeply(dask_scheduler: Any) -> None:
-    import copy
-
-    for _ in range(1000):
-        copy.deepcopy([[1, 2], [3, 4]])
-
-
-@pytest.mark.slow
-def test_a_deep_copy_is_work(cluster: LocalProcesses, control: Control, alone: CostProfile) -> None:
-    profile = counted(cluster, control, copy_deeply)
-    assert profile.functions["copy:deepcopy"]["calls"] >= 3000
-    copied = profile.functions["copy:deepcopy"]["bytecodes"]
-    assert profile.whole["bytecodes"] >= alone.whole["bytecodes"] + 0.5 * copied

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import signal
-import sys
-import sysconfig
 import threading
 import time
 from pathlib import Path
@@ -38,7 +36,6 @@ from pytest_schedprof.model.limit import LimitResult, Verdict
 
 
 def burn(dask_scheduler: Any = None) -> None:
-    import time
 
     end = time.process_time() + 0.3
     while time.process_time() < end:
@@ -242,17 +239,6 @@ def test_rate_that_pyspy_keeps_up_with(
     assert pyspy.kept_hz(rate, answer) == pytest.approx(kept)
 
 
-BEACON = '{"shared": {"frames": [{"name": "beacon", "file": "%s", "line": 3}]}, "profiles": []}'
-
-
-def test_function_that_bears_the_proofs_name_is_no_proof(control: Control) -> None:
-    recording: Any = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
-    recording.verify((BEACON % agent.__file__).encode())
-    with pytest.raises(RecordingError, match="does not hold the sample that proved"):
-        recording.verify((BEACON % "/home/lighthouse/pyspy.py").encode())
-    recording.abandon(timeout_s=10)
-
-
 def collect(dask_scheduler: Any = None) -> None:
     import gc
 
@@ -269,23 +255,6 @@ def verdict_on_collector(control: Control, options: dict[str, object]) -> LimitR
     profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
     grounds = shares_of([[profile]], drift=backend.drift)
     return judge(parse_limit("share(@gc) <= 10%"), grounds, [])
-
-
-@pytest.mark.slow
-def test_collector_is_judged_where_it_is_seen(control: Control) -> None:
-    result = verdict_on_collector(control, {"native": True})
-    if has_symbols():
-        assert result.verdict is Verdict.FAIL
-    else:
-        assert result.verdict is Verdict.INCONCLUSIVE
-
-
-def has_symbols() -> bool:
-    """Return whether the interpreter's binary contains the names of its internal functions."""
-    name = sysconfig.get_config_var("INSTSONAME") or ""
-    library = Path(sysconfig.get_config_var("LIBDIR") or "") / name
-    binary = library if library.is_file() else Path(sys.executable).resolve()
-    return b"gc_collect_main" in binary.read_bytes()
 
 
 def test_collector_that_is_not_seen_is_not_judged(control: Control) -> None:
@@ -324,61 +293,11 @@ def test_pyspy_that_does_not_end_is_killed_and_the_scheduler_goes_on(
     assert psutil.Process(cluster.pid).status() != psutil.STATUS_STOPPED
 
 
-@pytest.mark.slow
-def test_scheduler_that_is_left_stopped_is_freed_by_the_watchdog(
-    temporary: Path,
-) -> None:
-    """Until then, neither the agent nor anything else in the scheduler can run."""
-    cluster = LocalProcesses(0, timeout_s=30)
-    try:
-        with Control(cluster.address) as control:
-            backend = PySpyBackend(rate_hz=1000, options={"native": True})
-            recording = backend.start(control, timeout_s=10)
-            stop_while_it_holds(cluster)
-            with pytest.raises(RecordingError, match="lay stopped for seconds; py-spy was killed"):
-                recording.stop(timeout_s=10)
-            control.call(burn)
-            assert not psutil.Process(cluster.pid).children()
-            assert not list(temporary.glob("schedprof-*"))
-    finally:
-        cluster.close()
-
-
-def stop_while_it_holds(cluster: LocalProcesses) -> None:
-    """Stop py-spy at a moment when it has stopped the scheduler."""
-    scheduler, profiler = psutil.Process(cluster.pid), profiler_of(cluster)
-    stopped = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
-
-    def holds() -> bool:
-        profiler.suspend()
-        time.sleep(0.01)
-        if scheduler.status() in stopped:
-            return True
-        profiler.resume()
-        return False
-
-    wait_for(holds, "py-spy to hold the scheduler")
-
-
 def watchdog_of(cluster: LocalProcesses) -> psutil.Process:
     (watchdog,) = [
         child for child in psutil.Process(cluster.pid).children() if "-S" in child.cmdline()
     ]
     return watchdog
-
-
-@pytest.mark.slow
-def test_watchdog_that_does_not_answer_is_killed_and_the_scheduler_goes_on(
-    cluster: LocalProcesses, control: Control
-) -> None:
-    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
-    watchdog = watchdog_of(cluster)
-    watchdog.suspend()
-    raw = recording.stop(timeout_s=5)
-    warnings = [text for text in raw.warnings if "behind" not in text]  # slow machines add those
-    assert warnings == ["py-spy's watchdog did not answer and was killed"]
-    assert not watchdog.is_running()
-    control.call(burn)
 
 
 def test_watchdog_holds_nothing_open_that_is_the_schedulers(
@@ -389,23 +308,6 @@ def test_watchdog_holds_nothing_open_that_is_the_schedulers(
     places = Path(f"/proc/{watchdog_of(cluster).pid}/fd")
     assert [os.readlink(places / number) for number in "12"] == ["/dev/null"] * 2
     recording.abandon(timeout_s=10)
-
-
-@pytest.mark.parametrize("lost", ["scheduler", "client"])
-def test_recording_has_no_file_that_could_be_left(temporary: Path, lost: str) -> None:
-    """Whoever dies, and with the watchdog killed before."""
-    cluster = LocalProcesses(0, timeout_s=30)
-    try:
-        with Control(cluster.address) as control:
-            recording: Any = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=10)
-            watchdog_of(cluster).kill()
-            assert not list(temporary.glob("schedprof-*/profile"))
-            if lost == "scheduler":
-                psutil.Process(cluster.pid).kill()
-                assert recording.salvage()
-    finally:
-        cluster.close()
-    assert not list(temporary.iterdir())
 
 
 def test_warnings_and_verdicts_on_pyspys_own_words() -> None:
@@ -431,14 +333,3 @@ def test_turns_of_another_thread_are_not_taken_for_stops_by_py_spy() -> None:
     thread.join()
     assert sum(stops for stops, _ in seen) > agent.TICKS
     assert sum(stops for stops, is_sure in seen if is_sure) < agent.TICKS
-
-
-def test_idle_threads_do_not_delay_the_proof() -> None:
-    """Threads that wait, such as the pools of earlier tests, cannot take the interpreter."""
-    over = threading.Event()
-    thread = threading.Thread(target=over.wait)
-    thread.start()
-    seen = [agent.watched_beacon(agent.BEACON_S) for _ in range(50)]
-    over.set()
-    thread.join()
-    assert sum(is_sure for _, is_sure in seen) > 25

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_schedprof.backends.contract import DECLARED, Backend, facts_of
+from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.cputime import CpuTimeBackend
 from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
 from pytest_schedprof.clusters.in_process import InProcess
@@ -19,7 +18,7 @@ from pytest_schedprof.errors import (
     BackendUnavailableError,
     BackendUnknownError,
 )
-from pytest_schedprof.model.backend import BackendFacts, rank_of, recommended
+from pytest_schedprof.model.backend import rank_of, recommended
 from pytest_schedprof.model.metric import METRICS
 
 SOURCE = """
@@ -85,21 +84,6 @@ def test_ranks_and_endings_are_each_of_one_backend() -> None:
     assert len(endings) == len(set(endings))
     assert recommended(known.values())[0] == "cputime"
     assert rank_of("tachyon", known) == rank_of("of a later release", known) == float("inf")
-
-
-def test_what_is_declared_is_read_without_making_a_backend() -> None:
-    class Unmade(CpuTimeBackend):
-        name = "unmade"
-
-        def __init__(
-            self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-        ) -> None:
-            raise AssertionError("a backend was made")
-
-    registry = BackendRegistry([{"unmade": Unmade}])
-    registry.check(["unmade"])
-    assert registry.options_of("unmade") == {"formats"}
-    assert registry.facts["unmade"].rank == CpuTimeBackend.rank
 
 
 def test_a_factory_that_is_no_class_makes_one_for_that() -> None:
@@ -198,20 +182,6 @@ def test_an_unknown_name_is_told_those_that_are_known() -> None:
     with pytest.raises(BackendUnknownError, match="'pyspi' is unknown; known: counts, cprofile, "):
         BackendRegistry().check(["pyspi"])
     assert BackendRegistry().facts.get("pyspi") is None
-
-
-def test_facts_are_the_class_attributes_of_the_same_names() -> None:
-    names = [field.name for field in fields(BackendFacts)]
-    facts = facts_of(CpuTimeBackend)
-    assert facts == BackendFacts(**{name: getattr(CpuTimeBackend, name) for name in names})
-
-
-@pytest.mark.parametrize("lacking", DECLARED)
-def test_a_class_that_lacks_a_declaration_cannot_be_made(lacking: str) -> None:
-    declared = {name: getattr(CpuTimeBackend, name) for name in DECLARED if name != lacking}
-    type("Base", (Backend,), declared, is_base=True)
-    with pytest.raises(TypeError, match=rf"Mine lacks {lacking}$"):
-        type("Mine", (Backend,), declared)
 
 
 def test_what_is_of_a_whole_process_is_not_told_of_that_of_the_test() -> None:

@@ -1,4 +1,4 @@
-"""Tests of the agent in a process without this package."""
+"""Tests of the agent in a process without this package, and of names of code sent by value."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import cloudpickle
 import pytest
 
 from pytest_schedprof.agent import counts, facts, names, viztracer
+from pytest_schedprof.agent.names import SENT, name_places
 from pytest_schedprof.control.control import (
     DIRECTORY,
     as_module,
     as_source,
-    is_of_agent,
     relative_imports,
 )
 
@@ -62,12 +62,6 @@ def test_who_has_it_does_not_read_it_again() -> None:
     assert first is again
     assert first is not facts.versions  # a copy in a module of another name
     assert first() == facts.versions()
-
-
-def test_what_is_no_agents_travels_by_value() -> None:
-    assert is_of_agent(facts.versions)
-    assert not is_of_agent(test_what_is_no_agents_travels_by_value)
-    assert not is_of_agent(lambda: 0)
 
 
 WITHOUT_THIS_PACKAGE = """
@@ -124,3 +118,48 @@ def test_every_module_of_the_agent_arrives_where_this_package_is_not() -> None:
 )
 def test_imports_are_found_however_they_are_written(source: str, expected: set[str]) -> None:
     assert relative_imports(source) == expected
+
+
+READ = """
+import pickle, sys
+from pytest_schedprof.agent.names import name_places
+kind, function = pickle.load(sys.stdin.buffer)
+codes = [kind.transition.__code__, function.__code__]
+if "gone" in sys.argv:
+    del kind, function
+print(*name_places([(c.co_filename, c.co_name, c.co_firstlineno) for c in codes]))
+"""
+
+
+class Plugin:
+    def transition(self) -> None:
+        pass
+
+
+def function() -> None:
+    pass
+
+
+def names_elsewhere(directory: Path, *arguments: str) -> list[str]:
+    """Return the names that a process gives which cannot import this module."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    try:
+        content = cloudpickle.dumps((Plugin, function))
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    command = [sys.executable, "-c", READ, *arguments]
+    done = subprocess.run(command, input=content, capture_output=True, check=True, cwd=directory)
+    names: bytes = done.stdout
+    return names.decode().split()
+
+
+def test_methods_have_the_module_of_their_class_and_functions_one_name(tmp_path: Path) -> None:
+    method, function = names_elsewhere(tmp_path)
+    assert method.rpartition(":")[0].endswith(__name__.rpartition(".")[2])
+    assert method.endswith((":Plugin.transition", ":transition"))
+    assert function.endswith(":function")
+    assert names_elsewhere(tmp_path, "gone")[1] == function  # whether it lives or not
+
+
+def test_code_of_no_class_is_told_to_have_been_sent() -> None:
+    assert name_places([(SENT, "burn.<locals>.burnt", 7)]) == [f"{SENT}:burn.<locals>.burnt"]
