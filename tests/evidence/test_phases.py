@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 from xml.etree import ElementTree
 
 import dask.array
 import msgspec
 import pytest
 from distributed import wait
-from support import Project, wait_for
+from support import Project
 from witness import opened
 
-from pytest_schedprof.evidence.phases import NO_WORKERS, UNSAMPLED, ClientWatch, Stopwatch, draw_bar
+from pytest_schedprof.evidence.phases import NO_WORKERS, UNSAMPLED, ClientWatch, Stopwatch
 from pytest_schedprof.evidence.workers import WorkerWatch
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.judge.phases import ClientCosts
@@ -117,14 +114,6 @@ def test_phases_are_the_time_of_threads_that_are_there_to_the_end() -> None:
         assert seconds["optimisation"] > 0.001
         assert seconds["sending"] > 0.001
 
-        ends: list[Callable[[], dict[str, float]]] = []
-        first = threading.Thread(target=lambda: ends.append(ClientWatch(scheduler.client)()))
-        first.start()
-        wait_for(lambda: not Path(f"/proc/self/task/{first.native_id}").exists(), "its end")
-        seconds = ends[0]()
-        assert "construction" not in seconds  # its thread has ended, so its CPU clock is gone
-        assert seconds["sending"] >= 0
-
         watch = WorkerWatch(scheduler.control)
         stays = watch()
         assert set(stays()) == set(WORKERS)
@@ -166,15 +155,6 @@ def test_what_was_not_measured_decides_nothing(project: Project) -> None:
     assert "the client's construction was not timed: " in limit.note
 
 
-def test_limit_on_a_phase_that_was_not_timed_is_inconclusive() -> None:
-    timed = Segment(1.0, 0.5, 100, 600, client={"sending": 0.02})
-    limit = parse_limit("cpu(@client-sending) <= 300us")
-    assert judge(limit, ClientCosts([[timed], [timed]]), []).verdict is Verdict.PASS
-    untimed = judge(limit, ClientCosts([[timed], [replace(timed, client={})]]), [])
-    assert untimed.verdict is Verdict.INCONCLUSIVE
-    assert untimed.note.startswith("the client's sending was not timed: it needs schedprof_sched")
-
-
 def test_how_a_phase_grows() -> None:
     sizes = (100, 1000, 10_000)
     rounds = [[Segment(1, 1, n, n, scale=n, client={"construction": n**2 * 1e-6})] for n in sizes]
@@ -213,10 +193,3 @@ def test_stopwatch_counts_what_is_within_once_and_leaves_all_as_it_was() -> None
     assert (vars(Client)["outer"], inner) == before
     assert watch.seconds["outer"] == pytest.approx(0.1, rel=0.2)
     assert watch.seconds["inner"] == pytest.approx(0.1, rel=0.2)
-
-
-@pytest.mark.parametrize("parts", [[], [("nothing", 0.0)], [("<b>", 1e-6), ("&", 3e-6)]])
-def test_bar_of_any_parts(parts: list[tuple[str, float]]) -> None:
-    picture = ElementTree.fromstring(draw_bar(parts))
-    titles = [title.text or "" for title in picture.iter("{http://www.w3.org/2000/svg}title")]
-    assert [title.split("  ")[1].split(":")[0] for title in titles] == [label for label, _ in parts]
