@@ -1,21 +1,17 @@
-"""Tests of evidence in sessions: several processes, in turns, and a scheduler that dies."""
+"""Tests of evidence in sessions: several processes, turns, options, and a scheduler that dies."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections import defaultdict
+from pathlib import Path
 
 import msgspec
 import pytest
 from bokeh_pages import legend_of, lines_of
 from support import Project
-from witness import opened
 
-from pytest_schedprof.evidence.contract import ObservedTest
-from pytest_schedprof.evidence.gathering import gather
-from pytest_schedprof.evidence.report import ReportKind
-from pytest_schedprof.evidence.tasks import TasksKind
-from pytest_schedprof.model.evidence import Spans
+from pytest_schedprof.model.evidence import MemorySamples, Spans
 from pytest_schedprof.model.metric import SAMPLED
 from pytest_schedprof.model.result import Result
 
@@ -122,21 +118,38 @@ def cost_of_a_transition(result: Result) -> float:
     return total["bytecodes"] / total["calls"]
 
 
-def test_of_a_kind_that_fails_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(kind: TasksKind) -> dict[str, float]:
-        raise OSError("as it should")
+CLUSTER = """
+SELDOM = {"memory": {"interval": "10min"}}
+OFTEN = {"memory": {"measures": ["managed_total", "unmanaged_recent"], "interval": 0.001}}
 
-    with opened("simulated") as scheduler:
-        gathering = gather((TasksKind, ReportKind), scheduler, ObservedTest("test_it"))
-        with gathering.around():
-            monkeypatch.setattr(TasksKind, "_activities", failing)
-        gathering.keep(None, ())
-        assert gathering.kept is not None
-        assert [bool(kind.missing) for kind in gathering.kept] == [True, False]
-        left = scheduler.control.call(left_of_the_stream)
-    assert left == []
+@pytest.mark.schedprof(options=SELDOM)
+def test_seldom(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.1)
+
+@pytest.mark.schedprof("memory(optimistic) <= 40GiB", options=OFTEN)
+def test_often(schedprof_scheduler):
+    for _ in range(10):
+        burn(schedprof_scheduler, 0.01)
+"""
+
+TWO_HOLLOW = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=2")
 
 
-def left_of_the_stream(dask_scheduler: Any = None) -> list[str]:
-    names = [*dask_scheduler.plugins, *vars(dask_scheduler)]
-    return [name for name in names if "task-stream" in name or "task_stream" in name]
+def samples_by_measure(directory: Path, test: str) -> dict[str, list[int]]:
+    """Return how many samples each measure has, for each run of the body."""
+    (path,) = directory.glob(f"tests/*{test}*/memory.json")
+    counts = defaultdict(list)
+    for samples in msgspec.json.decode(path.read_bytes(), type=list[MemorySamples]):
+        counts[samples.measure].append(len(samples.samples))
+    return dict(counts)
+
+
+@pytest.mark.slow
+def test_measures_and_interval_are_options(project: Project) -> None:
+    project.run_test(CLUSTER, *TWO_HOLLOW, "--schedprof-evidence=memory").assert_outcomes(passed=2)
+    assert samples_by_measure(project.run_directory, "seldom") == {name: [1] for name in SAMPLED}
+    often = samples_by_measure(project.run_directory, "often")
+    assert set(often) == {"managed_total", "unmanaged_recent", "optimistic"}
+    assert min(often.values())[0] > 3
+    (limit,) = project.results()["test_often"].limits
+    assert limit.verdict.value == "pass"

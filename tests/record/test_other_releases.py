@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Sequence
 from importlib import metadata
@@ -33,7 +34,8 @@ def test_recordings_are_replayed_on_another_release_and_back(
     ours, theirs = (str(tmp_path / f"{name}.schedprof") for name in ("ours", "theirs"))
     recorded_here = done("record", ours)
     command = [str(interpreter.path), str(PROGRAM), "replay", ours, "record", theirs]
-    output = subprocess.check_output(command, text=True, timeout=100)
+    environment = {**os.environ, "PYTHONPATH": str(PROGRAM.parents[1])}  # for its helpers
+    output = subprocess.check_output(command, text=True, timeout=100, env=environment)
     replayed_there, recorded_there = json.loads(output.splitlines()[-1])
     check(ours, HERE, recorded_here, replayed_there)
     check(theirs, THERE, recorded_there, done("replay", theirs))

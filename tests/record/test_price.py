@@ -65,17 +65,6 @@ def known(dask_scheduler: Any = None) -> int:
     return len(recorder.known.numbers)
 
 
-def strange_messages(dask_scheduler: Any = None) -> bool:
-    """Handle messages with other fields than usual; return whether the recording goes on."""
-    finished = dask_scheduler.stream_handlers["task-finished"]
-    few = {"key": "nothing", "worker": "nowhere", "stimulus_id": "test"}
-    finished(**few)
-    finished(**few, run_id=1, nbytes=1, colour="red")
-    with_more = {"keys": ["nothing"], "client": "fire-and-forget", "stimulus_id": "test"}
-    dask_scheduler.stream_handlers["client-releases-keys"](**with_more)
-    return not dask_scheduler.extensions["schedprof-record"].is_over
-
-
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     with at_work(VirtualCluster, duration="10ms") as client:
@@ -120,12 +109,6 @@ async def wait_for_tasks(number: int, dask_scheduler: Any = None) -> None:
     """Wait until the scheduler knows so few."""
     while len(dask_scheduler.tasks) > number:
         await asyncio.sleep(0.01)
-
-
-def test_messages_with_other_fields_are_handed_on(client: Client, tmp_path: Path) -> None:
-    client.run_on_scheduler(begin, str(tmp_path / "work"))
-    assert client.run_on_scheduler(strange_messages)
-    client.run_on_scheduler(end)
 
 
 def test_a_client_that_leaves_is_recorded(client: Client, tmp_path: Path) -> None:

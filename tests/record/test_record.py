@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from pytest_schedprof.clusters.options import check_cluster_options
 from pytest_schedprof.clusters.own import OwnCluster, SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.errors import ArtifactError, ClusterError, SettingsError
-from pytest_schedprof.formats.workload import read_file, read_workload
+from pytest_schedprof.formats.workload import read_workload
 from pytest_schedprof.model.workload import Workload
 from pytest_schedprof.replay import hearing as rows
 from pytest_schedprof.replay.fetching import record_workload
@@ -234,20 +234,11 @@ def test_what_cannot_be_recorded_or_replayed_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_commands_record_and_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "work.schedprof"
-    cluster = SimulatedCluster(2, timeout_s=60)
-    try:
+    with closing(SimulatedCluster(2, timeout_s=60)) as cluster:
         assert main(["record", cluster.address, "-o", str(path), "--seconds", "0.5"]) == 0
         assert f"{path}: 0 graphs, 0 tasks" in capsys.readouterr().out
-        with Client(cluster.address) as client, record_workload(client, tmp_path / "more"):
-            wait(client.map(inc, range(7), pure=False))
-    finally:
-        cluster.close()
-    assert main(["workload", str(tmp_path / "more")]) == 0
-    shown = capsys.readouterr().out
-    assert "1 graphs, 7 tasks, 1 prefixes" in shown
-    assert "2 workers joined with 2 threads, 0 left" in shown
     assert main(["record", cluster.address, "-o", str(path), "--seconds", "-1"]) == 2
     assert "--seconds must be a positive number, got '-1'" in capsys.readouterr().err
     assert main(["workload", str(tmp_path)]) == 2
@@ -302,7 +293,7 @@ def test_a_killed_scheduler_loses_the_last_second_at_most(tmp_path: Path) -> Non
     """The recorder writes releases, as it does ends of tasks, only now and then."""
     path = tmp_path / "work.schedprof"
     seen: list[float] = []
-    with preloaded(path) as (process, address, _), Client(address) as client:
+    with preloaded(path, anonymous="True") as (process, address, _), Client(address) as client:
         while not seen or seen[-1] - seen[0] < 2 * LOST_S:
             client.submit(inc, len(seen), pure=False).release()
             client.sync(client.scheduler.identity)  # it has the messages of this client by now
@@ -313,6 +304,7 @@ def test_a_killed_scheduler_loses_the_last_second_at_most(tmp_path: Path) -> Non
     old = sum(time_ < seen[-1] - LOST_S for time_ in seen)
     assert old > 1
     assert sum(1 for _ in workload.tasks()) >= old
+    assert "inc" not in {task.group.prefix for task in workload.tasks()}
     assert sum(len(release.tasks) for release in workload.releases) >= old - 1
 
 
@@ -387,16 +379,3 @@ def test_a_scheduler_starts_though_it_cannot_record(tmp_path: Path) -> None:
     (line,) = (line for line in log if " schedprof: " in line)
     assert f"the workload is not recorded into {whole}: " in line
     assert "No such file or directory" in line
-
-
-def test_a_killed_scheduler_leaves_what_it_recorded_from_its_start(tmp_path: Path) -> None:
-    path, number = tmp_path / "work.schedprof", 200
-    with preloaded(path, anonymous="True") as (process, address, _), Client(address) as client:
-        stuck = client.map(inc, range(number), pure=False)  # there are no workers
-        client.run_on_scheduler(wait_for_tasks, len(stuck))
-        client.run_on_scheduler(wait_for_blocks)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    recorded = read_file(str(path))
-    assert sum(1 for _ in recorded.tasks()) == number
-    assert "inc" not in {task.group.prefix for task in recorded.tasks()}

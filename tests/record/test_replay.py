@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from at_work import at_work
-from distributed import Client, as_completed, wait
+from distributed import Client, wait
+from support import Project
 
 from pytest_schedprof.clusters.own import OwnCluster, SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.formats.workload import read_file
 from pytest_schedprof.model.workload import Workload, workforce_of
 from pytest_schedprof.replay.fetching import record_workload
@@ -157,23 +158,6 @@ def test_nothing_is_released_before_what_needs_it_is_submitted(tmp_path: Path) -
     assert set(ran.values()) == {1}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
-def test_a_loop_over_results_takes_as_long(tmp_path: Path, kind: type[OwnCluster]) -> None:
-    path = tmp_path / "work.schedprof"
-    options = {"duration": "uniform(100ms, 1s)"}
-    with at_work(VirtualCluster, **options) as client, record_workload(client, path):
-        running, left = as_completed(client.map(inc, range(8), pure=False)), 32
-        for _ in running:
-            if left:
-                running.add(client.submit(inc, left, pure=False))
-                left -= 1
-    recorded, again = read_file(str(path)), replayed(kind, path, tmp_path / "again")
-    assert len(again.results) == len(recorded.results) == 40
-    if kind is VirtualCluster:  # the other one has the time of the machine
-        assert makespan(again) == pytest.approx(makespan(recorded), rel=0.1)
-
-
 def test_what_was_cancelled_is_cancelled(tmp_path: Path) -> None:
     path = tmp_path / "work.schedprof"
     with at_work(VirtualCluster, duration="1s") as client, record_workload(client, path):
@@ -218,6 +202,49 @@ def test_a_task_fails_as_often_as_it_did_before_it_succeeds(tmp_path: Path) -> N
     assert took[1] == pytest.approx(took[0], abs=1e-5)
 
 
-def test_a_replay_needs_a_file() -> None:
-    with at_work(VirtualCluster) as client, pytest.raises(SettingsError, match="needs the path"):
-        replay(client)
+MARKED = """
+from pytest_schedprof.workloads import replay
+
+def replay_on(scheduler, workers):
+    assert replay(scheduler.client) == 8
+    threads = scheduler.client.nthreads().values()
+    assert [*threads] == [2] * workers
+
+@pytest.mark.schedprof("makespan <= 3s", workload="work.schedprof")
+def test_recorded(schedprof_scheduler):
+    replay_on(schedprof_scheduler, 4)
+
+@pytest.mark.schedprof("makespan <= 3s", workload="work.schedprof", workers=2)
+def test_fewer(schedprof_scheduler):
+    replay_on(schedprof_scheduler, 2)
+
+@pytest.mark.schedprof(workload="missing.schedprof")
+def test_missing(schedprof_scheduler):
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_a_marker_brings_the_recorded_workers(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(VirtualCluster(4, timeout_s=60, threads=2, options={"duration": "1s"})) as cluster:
+        path = project.path / "work.schedprof"
+        with Client(cluster.address) as client, record_workload(client, path):
+            wait(client.map(inc, range(8), pure=False))
+    options = ("--schedprof=decisions", "--schedprof-cluster=virtual")
+    result = project.run_test(MARKED, *options)
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(
+        ["*cluster option workload: the workload missing.schedprof cannot be*"]
+    )
+
+    # A task takes its recorded second on both sides, of which only one sends tasks ahead.
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    project.is_apart = True
+    project.run_directory.rename(project.path / "earlier")
+    against = "--schedprof-against=config:distributed.scheduler.worker-saturation=inf"
+    project.run(*options, against, "-k", "fewer").assert_outcomes(passed=1, deselected=2)
+    (comparison,) = project.result().comparisons
+    assert comparison.reasons == ()
+    assert comparison.same > 5

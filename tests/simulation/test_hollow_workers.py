@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from itertools import chain
 from typing import Any
 
@@ -14,6 +14,7 @@ import dask
 import dask.array
 import psutil
 import pytest
+from at_work import at_work
 from distributed import Client, WorkerPlugin, as_completed, wait
 from support import wait_for
 
@@ -41,16 +42,6 @@ def cluster() -> Iterator[SimulatedCluster]:
 def client(cluster: SimulatedCluster) -> Iterator[Client]:
     with Client(cluster.address) as client:
         yield client
-
-
-@contextmanager
-def simulated(workers: int, **options: str) -> Iterator[Client]:
-    cluster = SimulatedCluster(workers, timeout_s=30, options=options)
-    try:
-        with Client(cluster.address) as client:
-            yield client
-    finally:
-        cluster.close()
 
 
 def log_of(cluster: SimulatedCluster) -> str:
@@ -113,7 +104,7 @@ def test_workers_send_heartbeats_again_and_again(client: Client) -> None:
 
 
 def test_worker_that_cannot_tell_that_it_lives_leaves() -> None:
-    with simulated(4) as client:
+    with at_work(SimulatedCluster, 4) as client:
         first, *others = client.scheduler_info()["workers"]
         client.run(break_heartbeat, workers=[first])
         wait_for(lambda: list(client.scheduler_info()["workers"]) == others, "it to leave")
@@ -140,7 +131,7 @@ def test_released_results_are_forgotten(client: Client) -> None:
 @pytest.mark.slow
 def test_work_is_stolen_and_both_answers_are_given() -> None:
     """Long tasks are on one worker: running ones cannot be stolen, waiting ones can."""
-    with simulated(2, duration="200ms") as client:
+    with at_work(SimulatedCluster, 2, duration="200ms") as client:
         first = next(iter(client.scheduler_info()["workers"]))
         futures = client.map(inc, range(20), pure=False, workers=first, allow_other_workers=True)
         wait(futures, timeout=30)
@@ -154,18 +145,8 @@ def stolen(dask_scheduler: Any) -> int:
     return sum("confirm" in str(part[0]) or part[0] == "confirm" for part in flat)
 
 
-def test_failures_come_as_often_as_asked() -> None:
-    with simulated(4, failures="0.3") as client:
-        futures = client.map(inc, range(300), pure=False)
-        wait(futures)
-        failed = [future for future in futures if future.status == "error"]
-        assert 60 <= len(failed) <= 120
-        with pytest.raises(Exception, match="was meant to fail"):
-            failed[0].result()
-
-
 def test_results_have_sizes_and_transfers_are_accounted() -> None:
-    with simulated(2, nbytes="10MB", bandwidth="1GB") as client:
+    with at_work(SimulatedCluster, 2, nbytes="10MB", bandwidth="1GB") as client:
         one, other = client.scheduler_info()["workers"]
         x = client.submit(inc, 1, workers=one)
         y = client.submit(inc, x, workers=other)
@@ -186,7 +167,7 @@ def status_of(client: Client, address: str) -> str:
 
 
 def test_workers_pause_retire_and_restart() -> None:
-    with simulated(2) as client:
+    with at_work(SimulatedCluster, 2) as client:
         one, other = client.scheduler_info()["workers"]
         client.run(lambda dask_worker: dask_worker.pause(), workers=[one])
         wait_for(lambda: status_of(client, one) == "paused", "the scheduler to hear of it")
@@ -238,7 +219,7 @@ def test_versions_are_compared_again_once_all_workers_are_there(client: Client) 
 @pytest.mark.slow
 def test_what_a_worker_lost_sight_of_is_found_again() -> None:
     """A worker fetches from one that leaves while another has a copy; it must ask who has it."""
-    with simulated(3, nbytes="100MB", bandwidth="50MB") as client:
+    with at_work(SimulatedCluster, 3, nbytes="100MB", bandwidth="50MB") as client:
         one, other, third = client.scheduler_info()["workers"]
         x = client.submit(inc, 1, workers=one, pure=False)
         wait(x)
@@ -250,8 +231,7 @@ def test_what_a_worker_lost_sight_of_is_found_again() -> None:
 
 
 def test_restarts_bring_all_back_and_leave_no_socket_open() -> None:
-    cluster = SimulatedCluster(20, timeout_s=30)
-    try:
+    with closing(SimulatedCluster(20, timeout_s=30)) as cluster:
         process = psutil.Process(cluster._children[0].process.pid)
         with Client(cluster.address) as client:
             counts = []
@@ -261,5 +241,3 @@ def test_restarts_bring_all_back_and_leave_no_socket_open() -> None:
             wait(client.map(inc, range(10), pure=False), timeout=20)
             assert len(client.scheduler_info(n_workers=-1)["workers"]) == 20
         assert counts[-1] - counts[1] < 20  # one per worker and restart would be 60
-    finally:
-        cluster.close()

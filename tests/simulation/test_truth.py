@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import closing
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, TypeAlias
@@ -141,11 +142,8 @@ Counts: TypeAlias = "dict[str, tuple[int, dict[str, float]]]"
 
 
 def counts_of(kind: type[OwnCluster], options: dict[str, str]) -> Counts:
-    cluster = kind(8, timeout_s=60, options=options)
-    try:
+    with closing(kind(8, timeout_s=60, options=options)) as cluster:
         return calls_per_task(cluster)
-    finally:
-        cluster.close()
 
 
 def far_apart(name: str, real: dict[str, float], hollow: dict[str, float]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from distributed import Client
@@ -61,10 +62,6 @@ def test_has_about_its_size_and_leaves_nothing(cluster: OwnCluster, name: str) -
 
 
 def test_half_of_the_workers_leave() -> None:
-    cluster = SimulatedCluster(4, timeout_s=30)
-    try:
-        with Client(cluster.address) as client:
-            WORKLOADS["workers_leave"](client, SIZE)
-            assert len(client.scheduler_info()["workers"]) == 2
-    finally:
-        cluster.close()
+    with closing(SimulatedCluster(4, timeout_s=30)) as cluster, Client(cluster.address) as client:
+        WORKLOADS["workers_leave"](client, SIZE)
+        assert len(client.scheduler_info()["workers"]) == 2

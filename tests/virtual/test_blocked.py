@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from at_work import at_work
 from distributed import Client, metrics, wait
 from support import Project
 
@@ -24,12 +25,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tell
 @pytest.fixture
 def client() -> Iterator[Client]:
     """A client of two virtual workers, whose tasks take a second."""
-    cluster = VirtualCluster(2, timeout_s=60, options={"duration": "1s"})
-    try:
-        with Client(cluster.address) as client:
-            yield client
-    finally:
-        cluster.close()
+    with at_work(VirtualCluster, 2, duration="1s") as client:
+        yield client
 
 
 def address_of(client: Client) -> str:

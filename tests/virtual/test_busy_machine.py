@@ -1,10 +1,11 @@
-"""Tests of turns on a busy machine, where threads and packets are late."""
+"""Tests of turns: on a busy machine, where threads and packets are late, and how many there are."""
 
 from __future__ import annotations
 
 import asyncio
 import selectors
 import socket
+import sys
 import threading
 import types
 from collections.abc import Callable
@@ -13,7 +14,8 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from distributed import Client, metrics
+from at_work import at_work
+from distributed import Client, as_completed, metrics
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.virtual import patches
@@ -120,23 +122,40 @@ def test_the_turn_stays_until_a_loop_knows_the_result_of_its_thread() -> None:
         assert were_here == [True]
 
 
-def test_the_turn_stays_while_the_test_that_was_woken_has_not_gone_on() -> None:
-    """Else time goes on within a window, at the end of which nothing happens any more."""
-    with ExitStack() as opened:
-        server = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
-        opened.enter_context(socket.create_connection(server.getsockname()))
-        conductor = Conductor(Turns(server.accept()[0]), 0)
-        were_here = list[bool]()
+TASKS = 30
+MOST_TURNS = 20
+"""Of a task that is submitted when another one has ended; it has needed five."""
 
-        class Interrupted(Waiter):
-            def acquire(self, timeout_s: float = -1) -> bool:
-                is_released = super().acquire(timeout_s)
-                with conductor.changed:
-                    conductor._pass_turn()  # as a loop does that rests just then
-                    were_here.append(conductor._is_here)
-                return is_released
 
-        woken = Interrupted()
-        woken.release()
-        assert conductor.wait(woken, 30, is_virtual=False)
-        assert were_here == [True]
+async def count(dask_scheduler: Any = None) -> None:
+    """Count from now on how often the cluster gives its turn away; runs there."""
+    turns: Any = asyncio.get_running_loop().turns  # type: ignore[attr-defined]
+    give, dask_scheduler.given = turns.give, 0
+
+    def counted(**what: Any) -> None:
+        dask_scheduler.given += 1
+        give(**what)
+
+    turns.give = counted
+
+
+def counted(dask_scheduler: Any = None) -> int:
+    return int(dask_scheduler.given)
+
+
+def inc(x: object) -> int:
+    return 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what has arrived")
+def test_a_message_is_acknowledged_before_the_turn_is_passed_on() -> None:
+    """By itself a kernel waits with that, and 200 turns were passed on meanwhile."""
+    with at_work(VirtualCluster, duration="uniform(100ms, 500ms)") as client:
+        client.run_on_scheduler(count)
+        submitted = 8
+        running = as_completed(client.map(inc, range(submitted), pure=False))
+        for ended in running:
+            if submitted < TASKS:
+                running.add(client.submit(inc, ended, pure=False))
+                submitted += 1
+        assert client.run_on_scheduler(counted) < MOST_TURNS * TASKS

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from at_work import Make, making
 from distributed import Client, Future, metrics, wait
 from hypothesis import given
 from hypothesis import strategies as st
 from support import Project
 
 from pytest_schedprof.agent import decisions
-from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.virtual.lines import Link, send
 from pytest_schedprof.virtual.loop import EPOCH
-
-Make = Callable[..., tuple[Client, Control]]
 
 TTL_S = 60
 """How long a scheduler waits for a heartbeat; by default it is five times as long."""
@@ -28,21 +26,8 @@ TTL = {"config.distributed.scheduler.worker-ttl": f"{TTL_S}s"}
 
 @pytest.fixture
 def make() -> Iterator[Make]:
-    """A function that starts a cluster with options; returns a client and a control line."""
-    opened: list[Any] = []
-
-    def started(workers: int = 4, **options: str) -> tuple[Client, Control]:
-        cluster = VirtualCluster(
-            workers, timeout_s=60, options={"duration": "1s", "latency": "0", **TTL, **options}
-        )
-        opened.append(cluster)
-        control, client = cluster.open_line(30), Client(cluster.address)
-        opened.extend([control, client])
-        return client, control
-
-    yield started
-    for resource in reversed(opened):
-        resource.close()
+    with making() as make:
+        yield make
 
 
 def inc(x: Any) -> int:
@@ -83,7 +68,7 @@ def test_a_partition_delays_messages_and_loses_nothing(make: Make) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["partition", "silence"])
 def test_a_worker_that_sends_no_heartbeats_is_lost_and_comes_again(make: Make, what: str) -> None:
-    client, control = make(2)
+    client, control = make(2, **TTL)
     plan(control, what, "0", TTL_S + 100.0)
     done = client.map(inc, range(4), pure=False)
     seconds_for(client, [client.submit(inc, done, pure=False)])
@@ -97,7 +82,7 @@ def test_a_worker_that_sends_no_heartbeats_is_lost_and_comes_again(make: Make, w
 
 @pytest.mark.slow
 def test_a_worker_that_is_cut_off_for_ever_is_done_without(make: Make) -> None:
-    client, control = make(2)
+    client, control = make(2, **TTL)
     plan(control, "partition", "0")
     futures = client.map(inc, range(20), pure=False)
     # The scheduler looks for lost workers once in that time.

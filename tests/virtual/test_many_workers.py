@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from distributed import Client
+from at_work import at_work
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.virtual.behaviour import LateRandom, make_state
@@ -62,11 +62,7 @@ def machines(dask_scheduler: Any) -> tuple[int, int]:
 
 
 def test_a_worker_without_work_has_no_state_machine() -> None:
-    cluster = VirtualCluster(200, timeout_s=60, options={"duration": "60s"})
-    try:
-        with Client(cluster.address) as client:
-            assert client.run_on_scheduler(machines) == (200, 0)
-            client.submit(str, 1).result()  # a minute, with many heartbeats of each worker
-            assert client.run_on_scheduler(machines) == (200, 1)
-    finally:
-        cluster.close()
+    with at_work(VirtualCluster, 200, duration="60s") as client:
+        assert client.run_on_scheduler(machines) == (200, 0)
+        client.submit(str, 1).result()  # a minute, with many heartbeats of each worker
+        assert client.run_on_scheduler(machines) == (200, 1)

@@ -11,6 +11,7 @@ import dask
 import dask.array
 import dask.bag
 import pytest
+from at_work import at_work
 from distributed import Client, WorkerPlugin, futures_of, wait
 from support import Project, wait_for
 
@@ -25,12 +26,8 @@ pytest.importorskip("pandas")
 @pytest.fixture(scope="module", params=[VirtualCluster, SimulatedCluster])
 def client(request: pytest.FixtureRequest) -> Iterator[Client]:
     """A client of four hollow workers."""
-    cluster = request.param(4, timeout_s=60)
-    try:
-        with Client(cluster.address) as client:
-            yield client
-    finally:
-        cluster.close()
+    with at_work(request.param) as client:
+        yield client
 
 
 def inc(x: int) -> int:
@@ -50,11 +47,6 @@ class Plugin(WorkerPlugin):
 
 def frame() -> Any:
     return dask.datasets.timeseries(end="2000-01-05", freq="1h", partition_freq="12h", seed=1)
-
-
-def positive_sizes() -> Any:
-    array = dask.array.ones(10, chunks=2)
-    return array[array > 0].compute_chunk_sizes()
 
 
 NEEDS: dict[str, Callable[[], object]] = {

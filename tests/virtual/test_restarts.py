@@ -14,39 +14,22 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
+from at_work import Make, making
 from distributed import Client, Lock, metrics, wait
 from distributed.client import FuturesCancelledError
 from support import Project
 
 from pytest_schedprof.agent import decisions, facts, recordings
-from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.virtual.loop import EPOCH
 
 NAPS = [f"nap-{number}" for number in range(4)]
 
-Make = Callable[..., tuple[Client, Control]]
-
 
 @pytest.fixture
 def make() -> Iterator[Make]:
-    """A function that starts a cluster with options; returns a client and a control line."""
-    opened: list[Any] = []
-
-    def started(workers: int = 4, **options: str) -> tuple[Client, Control]:
-        cluster = VirtualCluster(
-            workers, timeout_s=60, options={"duration": "1s", "latency": "0", **options}
-        )
-        opened.append(cluster)
-        control = cluster.open_line(30)
-        cluster.begin_test()
-        client = Client(cluster.address)
-        opened.extend([control, client])
-        return client, control
-
-    yield started
-    for resource in reversed(opened):
-        resource.close()
+    with making() as make:
+        yield make
 
 
 def inc(x: Any) -> int:

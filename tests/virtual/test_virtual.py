@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from dask import sizeof
-from distributed import CancelledError, Client, Event, Future, as_completed, metrics, utils, wait
+from distributed import CancelledError, Client, Event, as_completed, metrics, wait
 from hypothesis import given
 from hypothesis import strategies as st
 from support import Project
@@ -357,47 +354,9 @@ def test_a_session_in_virtual_time(project: Project) -> None:
     assert one.figures["makespan"] < 1
 
 
-REPEATED = """
-@pytest.mark.schedprof
-@pytest.mark.parametrize("number", range(3))
-def test_it(schedprof_scheduler, number):
-    wait(schedprof_scheduler.client.map(inc, range(50), pure=False))
-"""
-
-
-@pytest.mark.slow
-def test_what_happens_is_the_same_in_each_test_and_by_xdist(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Three tests on two processes: one of these runs two, and both have the same order of sets."""
-    monkeypatch.setenv("PYTHONHASHSEED", "0")
-    result = project.run_test(REPEATED, *VIRTUAL, "-n2")
-    result.assert_outcomes(passed=3)
-    hashes = re.findall(r" 50 tasks in .*hash (\w{8})$", result.stdout.str(), re.MULTILINE)
-    assert len(hashes) == 3
-    assert len(set(hashes)) == 1
-
-
 @given(population=st.lists(st.integers(), min_size=11), count=st.integers(1, 10))
 def test_samples_of_a_large_list_are_always_the_same(population: list[int], count: int) -> None:
     samples = EvenSamples.sample(population, count)
     assert samples == EvenSamples.sample(population, count)
     assert len(samples) == count
     assert set(samples) <= set(population)
-
-
-def patched() -> list[object]:
-    """Return what is replaced while there is a virtual cluster."""
-    return [
-        *(threading.Condition.wait, threading.Thread.join, time.sleep, os.urandom, uuid.uuid1),
-        *(Client._gather, Client._scatter, Future.done, Future.status),
-        *(vars(sizeof)["random"], utils.sync, metrics.time),
-    ]
-
-
-def test_nothing_stays_patched() -> None:
-    before = patched()
-    cluster = VirtualCluster(1, timeout_s=60)
-    assert all(now is not then for now, then in zip(patched(), before, strict=True))
-    cluster.close()
-    assert patched() == before
