@@ -194,6 +194,7 @@ def assert_failures(project: Project, expected: dict[str, str]) -> None:
 
 def run(project: Project, *options: str) -> pytest.RunResult:
     (project.path / "conftest.py").write_text(STATE)
+    project.plugins = ("timeout",)
     options = (*options, "--schedprof=counts", "--schedprof-cluster=virtual")
     return project.run_test(
         TESTS, "-p", "no:faulthandler", "--schedprof-workers=2", *options, timeout_s=200
