@@ -163,7 +163,7 @@ MESSAGE = {"op": "remove-replicas", "keys": [], "stimulus_id": "planted" + 300 *
 """Makes a worker do nothing."""
 
 
-def test_limits_bound_messages_and_the_client(project: Project) -> None:
+def test_limits_bound_messages_and_the_client(project: Project, apart: None) -> None:
     body = LIMITED.format(message=MESSAGE, metric=CLIENT_BYTECODES)
     run = project.run_test(
         body,
