@@ -92,11 +92,11 @@ def test_fused(schedprof_scheduler):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(500)
 def test_with_and_without_fusion_costs_are_of_a_round(project: Project) -> None:
     against = "--schedprof-against=config:optimization.fuse.active=false"
-    budget = "--schedprof-budget=80"  # for three pairs of rounds, also on a slow machine
-    result = project.run_test(FUSED, *SIMULATED, against, budget, timeout_s=200)
+    budget = "--schedprof-budget=300"  # three pairs of rounds decide; a busy machine needs it
+    result = project.run_test(FUSED, *SIMULATED, against, budget, timeout_s=450)
     result.assert_outcomes(failed=1)  # the scheduler's whole improved, but fusing is new work
     note = "  costs are per round: the body made 70 tasks before, and 20 now; *"
     fusing = "*: bytecodes of dask.array.optimization:_optimize_slices: 0 before, *"
