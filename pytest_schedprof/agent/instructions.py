@@ -154,7 +154,10 @@ class ValgrindRecording(Recording):
         self._had_collector = gc.isenabled()
         gc.collect()
         gc.disable()
-        gc.freeze()
+        # What is frozen already must stay so: by a virtual cluster, and Python 3.12 begins so.
+        self._is_frozen = not gc.get_freeze_count()
+        if self._is_frozen:
+            gc.freeze()
         self._undo = leave_out()
         self._is_on = True
         request(START_INSTRUMENTATION)
@@ -165,7 +168,8 @@ class ValgrindRecording(Recording):
         request(STOP_INSTRUMENTATION)
         self._is_on = False
         self._undo.close()
-        gc.unfreeze()
+        if self._is_frozen:
+            gc.unfreeze()
         if self._had_collector:
             gc.enable()
         self.content = dumped()

@@ -29,7 +29,7 @@ def test_workers(schedprof_scheduler, schedprof_scale):
 @pytest.mark.schedprof(
     "growth(bytecodes, distributed.versions:error_message*) <= 1.2",
     "growth(bytecodes, distributed.scheduler:Scheduler.add_worker) <= 1.2",
-    scale=[20, 40], workers=1,
+    scale=[20, 40, 80], workers=1,
 )
 def test_arrivals(schedprof_scheduler, schedprof_scale):
     let_arrive(schedprof_scheduler, schedprof_scale)
