@@ -154,13 +154,13 @@ def test_pyspy_writes_its_file_after_the_process_was_killed(tmp_path: Path, dela
         ):
             assert profiler.stdout is not None
             assert b"Sampling process" in profiler.stdout.readline()
-            time.sleep(0.1 + delay_s)  # it is killed between samples, or in one
+            time.sleep(0.3 + delay_s)  # it is killed between samples, or in one
             scheduler.kill()
             assert profiler.wait(20) == 0
             assert watchdog.stdin is not None
             watchdog.stdin.close()
             assert watchdog.wait(5) == 0
-    assert b"<module>" in file.read_bytes()
+    assert b"<string>" in file.read_bytes()  # a frame of the program, in whichever thread
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the state of a process from /proc")

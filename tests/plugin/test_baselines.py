@@ -27,7 +27,7 @@ def _injection(project: Project) -> None:
     shutil.copy(injection.__file__, project.path)
 
 
-COUNTS = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=4")
+COUNTS = ("--schedprof=counts", "--schedprof-cluster=virtual", "--schedprof-workers=4")
 
 
 def tasks(change: str = "", limits: str = "()", name: str = "test_tasks", count: int = 30) -> str:
