@@ -154,8 +154,6 @@ class Thresholds:
     origin: Origin
     runs: int | None = None
     """Earlier runs in the same setting; None if the comparison is not with a series of runs."""
-    cpu_scatter: float | None = None
-    """Standard deviation of the CPU time per task between these runs, as a fraction."""
     cpu_rise: float | None = None
     """Smallest rise of the CPU time per task that counts, as a fraction."""
 

@@ -103,7 +103,9 @@ class ClusterFacts:
 
     @property
     def size(self) -> str:
-        """Kind and size in words."""
+        """Kind and size in words; the workers that a test starts itself are not counted."""
+        if self.kind == IN_PROCESS:
+            return self.kind
         return f"{self.kind}, {self.workers} workers, {self.threads} threads"
 
 

@@ -16,7 +16,6 @@ from pytest_schedprof.model.result import (
     VALIDATED,
     WHOLE,
     BackendResult,
-    ClusterFacts,
     Environment,
     Result,
     SpanCost,
@@ -147,11 +146,6 @@ def baseline_names(results: Iterable[Result]) -> list[str]:
     return list(dict.fromkeys(result.baseline for result in results if result.baseline))
 
 
-def cluster_words(cluster: ClusterFacts) -> str:
-    """Return a test's cluster."""
-    return f"{cluster.kind}, {cluster.workers} workers, {cluster.threads} threads"
-
-
 def main_versions(environment: Environment) -> list[str]:
     """Return the versions of distributed and dask, as far as they are known."""
     versions = environment.versions
@@ -175,7 +169,7 @@ def facts_of_test(result: Result) -> Iterator[Fact]:
     """Return when and where a test was measured."""
     yield started_fact(result.started_at)
     if result.cluster:
-        yield Fact("cluster", cluster_words(result.cluster))
+        yield Fact("cluster", result.cluster.size)
     yield from machine_facts(result.environment)
 
 
@@ -207,9 +201,8 @@ def facts_of_run(run: Run, results: Sequence[Result]) -> Iterator[Fact]:
         yield Fact("pytest", f"ended with exit status {run.exit_status}")
     environments = (result.environment for result in results if result.environment)
     yield from machine_facts(next(environments, None))
-    clusters = [result.cluster for result in results if result.cluster]
-    if kinds := dict.fromkeys(f"{cluster.kind}, {cluster.workers} workers" for cluster in clusters):
-        yield Fact("cluster", "; ".join(kinds))
+    if sizes := dict.fromkeys(result.cluster.size for result in results if result.cluster):
+        yield Fact("cluster", "; ".join(sizes))
 
 
 def counts_of_run(verdicts: Sequence[Verdict], results: Sequence[Result]) -> Iterator[Fact]:

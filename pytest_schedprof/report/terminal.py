@@ -21,7 +21,6 @@ from pytest_schedprof.report.markup import BARS, VERDICT_MARKUP, Line, capped, s
 from pytest_schedprof.report.results import (
     RECORD,
     baseline_names,
-    cluster_words,
     environment_notes,
     evidence_notes,
     headline,
@@ -280,7 +279,7 @@ def unprofiled_lines(tests: Sequence[str], verbosity: int) -> Iterator[Line]:
 
 def _facts(result: Result) -> Iterator[str]:
     if result.cluster:
-        yield f"cluster: {cluster_words(result.cluster)}"
+        yield f"cluster: {result.cluster.size}"
     if environment := result.environment:
         facts = [f"Python {environment.scheduler_python}", environment.scheduler_machine]
         facts += main_versions(environment)
