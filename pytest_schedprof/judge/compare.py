@@ -38,7 +38,6 @@ from pytest_schedprof.judge.series import (
     LEAST_RUNS,
     counts_from,
     scatter_of_count,
-    scatter_of_runs,
     usual,
 )
 from pytest_schedprof.judge.timed import LEAST_CPU_RISE, timed_changes
@@ -254,8 +253,7 @@ def _thresholds(past: Sequence[Measurement] | None, timed: int) -> Thresholds:
     if not (timed and level.value):
         return Thresholds(Origin.PAST, runs)
     rise = counts_from(level, sqrt(ALPHA / timed)) / level.value
-    scatter = scatter_of_runs(values) / level.value
-    return Thresholds(Origin.PAST, runs, scatter, max(rise, LEAST_CPU_RISE))
+    return Thresholds(Origin.PAST, runs, max(rise, LEAST_CPU_RISE))
 
 
 def choose(candidates: Sequence[Measurement], after: Measurement) -> tuple[Measurement | None, str]:
