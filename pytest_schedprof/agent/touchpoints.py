@@ -163,14 +163,16 @@ TOUCHPOINTS = (
     ),
     # Clusters in virtual time
     Touchpoint(
-        "virtual/patches.py, virtual/conductor.py, virtual/node.py",
+        "virtual/patches.py, virtual/conductor.py, virtual/loop.py, virtual/node.py",
         "a test on a cluster in virtual time waits in real time, or for ever",
         (
             "distributed.client:Client._ensure_connected",
             "distributed.client:Client._gather",
+            "distributed.client:Client._periodic_callbacks",
             "distributed.client:Client._scatter",
             "distributed.client:Client._start_arg",
             "distributed.client:Client._timeout",
+            "tornado.ioloop:PeriodicCallback._timeout",
             "distributed.client:sync",
             "distributed.utils:sync",
             "distributed.utils:LoopRunner._start_unlocked",

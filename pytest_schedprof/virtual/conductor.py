@@ -266,6 +266,9 @@ class Conductor:
         if is_tests:
             self._start_timer_if_away()
         with self.changed:
+            if is_tests and self._fault is not None and self._is_for_ever():
+                fault, self._fault = self._fault, None
+                raise StuckError(fault.text)
             if loop.deadline is not None and loop.deadline <= self.now:
                 return
             if self._active is loop:
@@ -335,9 +338,16 @@ class Conductor:
         self._turns.give(
             deadline=min((time for time in deadlines if time is not None), default=None),
             unsent=not all(have_arrived(loop.sockets) for loop in loops),
-            patient=self._wake_test is not None and self._expiry is None,
+            patient=self._is_for_ever(),
             heard=is_fault_known,
         )
+
+    def _is_for_ever(self) -> bool:
+        """Whether nothing in this process ends the wait of the test."""
+        if self._wake_test is not None:
+            return self._expiry is None
+        is_in_loop = any(loop.thread == self.body for loop in self._loops)
+        return is_in_loop and not any(loop.has_timers_of_test() for loop in self._loops)
 
     # The test's thread calls these.
 

@@ -403,6 +403,14 @@ class GovernedLoop:
         scheduled = self.loop._scheduled
         return scheduled[0].when() if scheduled else None
 
+    def has_timers_of_test(self) -> bool:
+        """Whether a timer is none of those that its clients set again and again."""
+        periodic = [
+            callback for client in self.clients for callback in client._periodic_callbacks.values()
+        ]
+        timers = [callback._timeout for callback in periodic]
+        return any(timer not in timers for timer in self.loop._scheduled if not timer.cancelled())
+
     @property
     def sockets(self) -> Any:
         """The descriptors for which it waits."""

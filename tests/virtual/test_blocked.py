@@ -109,6 +109,20 @@ def test_a_lock_that_nobody_releases_is_told(client: Client) -> None:
 
 
 @pytest.mark.slow
+def test_an_event_that_nobody_sets_is_told(client: Client) -> None:
+    """The heartbeats of clients go on for ever, and change nothing."""
+
+    async def wait_for_ever() -> None:
+        async with Client(address_of(client), asynchronous=True, set_as_default=False) as other:
+            await other.submit(inc, 1, pure=False)
+            await asyncio.Event().wait()
+
+    with pytest.raises(StuckError, match="the test waits for something that cannot happen"):
+        asyncio.run(wait_for_ever())
+    wait(client.submit(inc, 1, pure=False))
+
+
+@pytest.mark.slow
 def test_stuck_tasks_are_told(client: Client) -> None:
     future = client.submit(inc, 1, key="alone", workers=["nobody"], pure=False)
     done: queue.SimpleQueue[str] = queue.SimpleQueue()
