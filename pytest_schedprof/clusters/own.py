@@ -69,8 +69,7 @@ class OwnCluster(Cluster):
         try:
             self._directory.mkdir(mode=0o700)
             with dask.config.set(config_of(options)):  # children inherit it
-                deadline = time.monotonic() + self._patience(timeout_s)
-                self._start(self._orders(workers, threads, options), deadline)
+                self._start(self._orders(workers, threads, options), self._patience(timeout_s))
             if interpreter and interpreter not in PROVEN:
                 require_compatible(self.address, self.security, interpreter, timeout_s)
                 PROVEN.add(interpreter)
@@ -98,11 +97,15 @@ class OwnCluster(Cluster):
     def _orders(self, workers: int, threads: int, options: Mapping[str, str]) -> list[Any]:
         """Return what each process of workers has to run, without the scheduler's address."""
 
-    def _start(self, orders: Sequence[dict[str, Any]], deadline: float) -> None:
-        """Start all processes at once, since each takes long to import distributed."""
+    def _start(self, orders: Sequence[dict[str, Any]], patience_s: float) -> None:
+        """Start all processes at once, since each takes long to import distributed.
+
+        They have their time from when they run: a fork server that stood still may have cost some.
+        """
         names = [SCHEDULER, *(f"workers-{n}" if n else "workers" for n in range(len(orders)))]
         scheduler, *workers = map(self._child, names)
         self._children = [*workers, scheduler]
+        deadline = time.monotonic() + patience_s
         hollow = sum(order["count"] for order in orders if order["role"] == "hollow-workers")
         scheduler.tell(
             {**self._scheduler_order(), "security": self._secrets(), "hollow_workers": hollow}

@@ -53,11 +53,12 @@ class VirtualCluster(OwnCluster):
             }
         ]
 
-    def _start(self, orders: Sequence[dict[str, Any]], deadline: float) -> None:
+    def _start(self, orders: Sequence[dict[str, Any]], patience_s: float) -> None:
         (order,) = orders
         seed = int(order["options"].get("seed", 0))
         child = self._child(SCHEDULER, seed)
         self._children = [child]
+        deadline = time.monotonic() + patience_s
         child.tell(order)
         address, host, port = child.answer(deadline)
         self.address, self.pid = address, child.process.pid
