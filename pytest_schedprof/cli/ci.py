@@ -28,7 +28,7 @@ from pytest_schedprof.model.result import Result
 from pytest_schedprof.report.changes import regressions, undecided
 from pytest_schedprof.report.tables import describe
 from pytest_schedprof.report.words import sentence, top_parts
-from pytest_schedprof.store.places import read_kept
+from pytest_schedprof.store.places import read_kept, without_secrets
 from pytest_schedprof.store.runs import find_run
 
 EXAMPLE = """\
@@ -110,7 +110,7 @@ def baseline(arguments: argparse.Namespace, github: GitHub) -> None:
         option = f"--schedprof-compare={arguments.url or place.name}"
     else:
         say(workflow_command("notice", f"{github.default_branch} has no baseline yet"))
-    say(f"option for pytest: {option or 'none'}")
+    say(f"option for pytest: {without_secrets(option) or 'none'}")
     if path := os.environ.get("GITHUB_OUTPUT"):
         with open(path, "a", encoding="utf-8") as file:
             file.write(f"option={option}\nsaved={saved}\n")

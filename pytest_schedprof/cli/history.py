@@ -16,6 +16,7 @@ from pytest_schedprof.model.run import History
 from pytest_schedprof.report.commands import HISTORY_VERSION, as_json, as_markdown, history_text
 from pytest_schedprof.report.comparisons import explanation_lines
 from pytest_schedprof.report.markup import bars_for
+from pytest_schedprof.store.places import without_secrets
 from pytest_schedprof.store.runs import Archive
 
 RUNS = 200
@@ -121,7 +122,10 @@ def _history(arguments: argparse.Namespace) -> History:
     runs = archive.runs(branch=arguments.branch, last=arguments.last)
     results = [result for run in runs for result in run.results]
     if not results:
-        lines = [f"schedprof: the runs in {arguments.place!r} have no results", *archive.skipped]
+        lines = [
+            f"schedprof: the runs in {without_secrets(arguments.place)!r} have no results",
+            *archive.skipped,
+        ]
         raise ArtifactError("\n".join(lines))
     choice = Choice(arguments.test, frozenset(arguments.metric), arguments.function)
     series = series_of([(run.run, run.results) for run in runs], choice)

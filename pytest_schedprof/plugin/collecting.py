@@ -39,6 +39,7 @@ from pytest_schedprof.report.summary import run_markdown
 from pytest_schedprof.report.terminal import summary_lines, unprofiled_lines
 from pytest_schedprof.report.words import counted
 from pytest_schedprof.store.baselines import kept_run, load, save_run
+from pytest_schedprof.store.places import without_secrets
 from pytest_schedprof.store.records import begin_run, write_run
 from pytest_schedprof.store.run_directory import write_summary
 from pytest_schedprof.store.runs import last_records, read_test, unreported
@@ -210,9 +211,8 @@ class Collector:
         if settings.save is None:
             return ""
         if not self.results():
-            raise BaselineError(
-                f"schedprof: baseline {settings.save!r} was not saved: no profiled test ran"
-            )
+            name = without_secrets(settings.save)
+            raise BaselineError(f"schedprof: baseline {name!r} was not saved: no profiled test ran")
         line = save_run(settings.save, str(settings.dir), run)
         keep_stacks(run.path, settings.save, str(settings.dir), backends_of(self.config).facts)
         return line
@@ -222,7 +222,8 @@ class Collector:
         name = session_settings(self.config).compare
         if name is not None and not any(of.result.is_usable for of in self.results()):
             raise BaselineError(
-                f"schedprof: nothing was compared with {name!r}: no profiled test ran to its end"
+                f"schedprof: nothing was compared with {without_secrets(name)!r}: no profiled test "
+                "ran to its end"
             )
 
     def _write_pages(self) -> str:

@@ -21,7 +21,7 @@ from pytest_schedprof.formats import UNREADABLE
 from pytest_schedprof.model.metric import CLIENT_BYTECODES
 from pytest_schedprof.model.result import NOT_SCHEDULER, BackendResult, FunctionCost, Result
 from pytest_schedprof.model.run import BaselinePart, Run, identities
-from pytest_schedprof.store.places import Folder
+from pytest_schedprof.store.places import Folder, without_secrets
 from pytest_schedprof.store.records import Record, decode, encode
 from pytest_schedprof.store.run_directory import RESULT_FILE, RUN_FILE, RunDirectory, safe_name
 from pytest_schedprof.store.runs import LATEST, find_run, with_tests
@@ -48,7 +48,7 @@ class EarlierRuns:
                 if entry.test_id == test_id and entry.directory:
                     file = folder / entry.directory / RESULT_FILE
                     with suppress(ArtifactError):  # the others tell what is usual as well
-                        results.append(decode(file.read(), file.place, Result))
+                        results.append(decode(file.read(), str(file), Result))
         return results
 
 
@@ -63,7 +63,7 @@ def runs_in(folder: Folder) -> list[RunIn]:
     if (folder / RUN_FILE).is_file() or (folder / RESULT_FILE).is_file():
         return []
     files = folder.files(f"*/{RUN_FILE}")
-    runs = [(file.parent, decode(file.read(), file.place, Run)) for file in files]
+    runs = [(file.parent, decode(file.read(), str(file), Run)) for file in files]
     # Those whose session has not ended, which may be partial, come first.
     return sorted(runs, key=lambda run: (run[1].exit_status is not None, run[1].started_at))
 
@@ -115,7 +115,7 @@ def save_run(name: str, directory: str, run: RunDirectory) -> str:
     if not kept:
         why = f"none of {_tests(len(results))} that ran profiled passed"
         raise BaselineError(
-            f"schedprof: baseline {name!r} was not saved: "
+            f"schedprof: baseline {without_secrets(name)!r} was not saved: "
             f"{why if results else 'no profiled test ran'}"
         )
     if not folder.name.endswith(".json"):
@@ -123,7 +123,7 @@ def save_run(name: str, directory: str, run: RunDirectory) -> str:
             take_sources(Folder(str(run.path)), folder)
     left = len(results) - kept
     more = f"; {_tests(left)} left out, which did not pass" if left else ""
-    return f"baseline {name!r}: {_tests(kept)} saved in {folder}{more}"
+    return f"baseline {without_secrets(name)!r}: {_tests(kept)} saved in {folder}{more}"
 
 
 def _tests(count: int) -> str:
@@ -234,7 +234,8 @@ def load(spec: str, directory: str, *, other: Path | None = None) -> Loaded:
     # The runs before the newest one; those whose session has not ended may be partial.
     ended = [run for run in runs[:-1] if run[1].exit_status is not None]
     earlier = EarlierRuns(ended[1 - MOST_RUNS :]) if runs else None
-    return Loaded(spec if spec != LATEST else folder.name, tuple(results), earlier)
+    name = folder.name if spec == LATEST else without_secrets(spec)
+    return Loaded(name, tuple(results), earlier)
 
 
 def kept_run(spec: str, directory: str, other: Path | None = None) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterable
@@ -81,6 +82,17 @@ def inside(directory: Path, name: str) -> Path:
 
 T = TypeVar("T")
 
+USER = re.compile(r"\b(?!abfss?:)(\w+://)[^/\s'\"@]+@")
+"""Matches user and password of a URL; in those of Azure's file system it is the container."""
+
+QUERY = re.compile(r"(://[^\s'\"?]*\?)[^\s'\"]+")
+
+
+def without_secrets(text: str) -> str:
+    """Return a text for other eyes: URLs in it without user, password, and signature."""
+    return QUERY.sub(r"\1***", USER.sub(r"\1***@", text))
+
+
 ANSWER_S = 30.0
 """Time limit for answers over http."""
 
@@ -101,7 +113,8 @@ class Folder:
         return Folder(f"{self.place.rstrip('/')}/{name}")
 
     def __str__(self) -> str:
-        return self.place
+        """Return the place for messages and records."""
+        return without_secrets(self.place)
 
     @property
     def parent(self) -> Folder:
@@ -110,8 +123,9 @@ class Folder:
 
     @property
     def name(self) -> str:
-        """The last part of the path."""
-        return self.place.rstrip("/").rpartition("/")[2]
+        """The last part of the path, without the query of a URL."""
+        path = self.place.partition("?")[0] if self.is_url else self.place
+        return path.rstrip("/").rpartition("/")[2]
 
     def read(self) -> bytes:
         """Return the file's content.
@@ -219,22 +233,22 @@ class Folder:
         except ArtifactError:
             raise
         except FileNotFoundError:
-            raise ArtifactError(f"schedprof: there is no {self.place!r}") from None
+            raise ArtifactError(f"schedprof: there is no {str(self)!r}") from None
         except NotImplementedError:
             raise ArtifactError(
-                f"schedprof: cannot {what} {self.place!r}: this kind of URL does not allow it"
+                f"schedprof: cannot {what} {str(self)!r}: this kind of URL does not allow it"
             ) from None
         except (ImportError, ValueError) as error:  # an unknown protocol, or its package is missing
             raise ArtifactError(
-                f"schedprof: cannot {what} {self.place!r}: {error}; known are paths and URLs whose "
-                "package for fsspec is installed (s3fs, gcsfs, adlfs, aiohttp, ...)"
+                f"schedprof: cannot {what} {str(self)!r}: {without_secrets(str(error))}; known are "
+                "paths and URLs whose package for fsspec is installed (s3fs, gcsfs, adlfs, ...)"
             ) from error
         except Exception as error:  # each protocol raises its own errors
             if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
                 reason = f"no answer within {ANSWER_S:g} s"
             else:
-                reason = f"{type(error).__name__}: {error}".rstrip(": ")
-            raise ArtifactError(f"schedprof: cannot {what} {self.place!r}: {reason}") from error
+                reason = without_secrets(f"{type(error).__name__}: {error}".rstrip(": "))
+            raise ArtifactError(f"schedprof: cannot {what} {str(self)!r}: {reason}") from error
 
 
 def _content(fs: Any, path: str) -> bytes:

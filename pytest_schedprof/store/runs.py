@@ -171,7 +171,7 @@ def with_tests(run: Run, folder: Folder) -> Run:
     with suppress(ArtifactError):  # the place cannot be listed
         for file in folder.files(f"tests/*/{RESULT_FILE}"):
             with suppress(ArtifactError):
-                tests.append((decode(file.read(), file.place, Result), file.parent.name))
+                tests.append((decode(file.read(), str(file), Result), file.parent.name))
     tests.sort(key=lambda test: test[0].started_at)
     return replace(run, tests=tuple(entry_of(result, f"tests/{name}") for result, name in tests))
 
@@ -214,7 +214,7 @@ class Archive:
     """The runs at a place; records that cannot be read are listed in `skipped`."""
 
     def __init__(self, place: str) -> None:
-        self.place = place
+        self._folder = Folder(place)
         self.skipped: list[str] = []
 
     def runs(self, *, branch: str = "", last: int = 0) -> list[StoredRun]:
@@ -231,8 +231,9 @@ class Archive:
         chosen = [item for item in runs if not branch or _branch(item[2]) == branch]
         if not chosen:
             known = ", ".join(sorted({_branch(run) or "none" for _, _, run in runs}))
+            place = repr(str(self._folder))
             raise ArtifactError(
-                f"schedprof: no run of branch {branch!r} in {self.place!r}; branches: {known}"
+                f"schedprof: no run of branch {branch!r} in {place}; branches: {known}"
             )
         chosen.sort(key=lambda item: (item[0], item[2].started_at, item[2].run_id))
         return [
@@ -241,9 +242,9 @@ class Archive:
 
     def _runs(self) -> list[tuple[datetime, Folder, Run]]:
         """Return each run with its time and its directory."""
-        folder = Folder(self.place)
+        folder = self._folder
         if not folder.exists():
-            raise ArtifactError(f"schedprof: there is no {self.place!r}")
+            raise ArtifactError(f"schedprof: there is no {str(folder)!r}")
         runs = []
         for file in folder.below(RUN_FILE):
             if (record := self._record(file, Run)) is None:
@@ -253,9 +254,9 @@ class Archive:
             try:
                 runs.append((datetime.fromisoformat(time).astimezone(), file.parent, run))
             except (ValueError, OverflowError):
-                self.skipped.append(f"schedprof: {file.place!r} is corrupt: {time!r} is not a time")
+                self.skipped.append(f"schedprof: {str(file)!r} is corrupt: {time!r} is not a time")
         if not runs:
-            raise ArtifactError("\n".join([f"schedprof: no run in {self.place!r}", *self.skipped]))
+            raise ArtifactError("\n".join([f"schedprof: no run in {str(folder)!r}", *self.skipped]))
         return runs
 
     def _results(self, directory: Folder, run: Run) -> Iterator[Result]:
@@ -267,7 +268,7 @@ class Archive:
 
     def _record(self, file: Folder, kind: type[Record]) -> Record | None:
         try:
-            return decode(file.read(), file.place, kind)
+            return decode(file.read(), str(file), kind)
         except ArtifactError as error:
             self.skipped.append(" ".join(str(error).split()))
             return None

@@ -313,3 +313,27 @@ def test_another_hash_seed_is_no_regression_and_hides_none(
     (changed,) = result_of(project, "random", "--schedprof-compare=one", monkeypatch).comparisons
     named = {change.subject: change.note for change in changed.of(Outcome.REGRESSED)}
     assert "PYTHONHASHSEED=0" in named[MOVED_BY_THE_SEED]
+
+
+@pytest.mark.slow
+def test_secrets_of_a_url_are_in_no_output(project: Project) -> None:
+    import fsspec
+
+    place = "memory://name:s3cr3t@store/runs/main.json"
+    project.write(tasks(count=5))
+    outputs = [
+        project.run(*COUNTS, f"--schedprof-save={place}"),
+        project.run(*COUNTS, f"--schedprof-compare={place}"),
+        project.run(*COUNTS, f"--schedprof-compare={place}?signature=s3cr3t"),  # there is none
+    ]
+    outputs[1].stdout.fnmatch_lines(
+        ["compared with memory://***@store/runs/main.json: * the same in 1 test"]
+    )
+    outputs[2].stderr.fnmatch_lines(["*there is no 'memory://[*][*][*]@store/*'*"])
+    printed = [output.stdout.str() + output.stderr.str() for output in outputs]
+    files = [
+        path.read_bytes() for path in (project.path / ".schedprof").rglob("*.*") if path.is_file()
+    ]
+    assert not any("s3cr3t" in text for text in printed)
+    assert not any(b"s3cr3t" in content for content in files)
+    fsspec.filesystem("memory").store.clear()

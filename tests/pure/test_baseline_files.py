@@ -23,7 +23,7 @@ from pytest_schedprof.errors import ArtifactError, BaselineError
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.store import places
 from pytest_schedprof.store.baselines import load, save
-from pytest_schedprof.store.places import Folder
+from pytest_schedprof.store.places import Folder, without_secrets
 
 # Imported here, because a pytest session inside another test would import aiohttp, and drop it from
 # sys.modules at its end, while fsspec keeps the file system that it made from that copy.
@@ -42,6 +42,21 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "path":
         return str(tmp_path)
     return f"memory://{quote(request.node.name)}"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("s3://bucket/a@b/main.json", "s3://bucket/a@b/main.json"),
+        ("https://name:word@host/main.json", "https://***@host/main.json"),
+        ("git+https://token@host/a and ssh://me@host", "git+https://***@host/a and ssh://***@host"),
+        ("at 'https://host/x.json?sig=a&t=b': 403", "at 'https://host/x.json?***': 403"),
+        ("abfs://container@account/x", "abfs://container@account/x"),
+        ("a/path?with@all", "a/path?with@all"),
+    ],
+)
+def test_a_url_is_shown_without_what_lets_others_in(url: str, shown: str) -> None:
+    assert without_secrets(url) == shown
 
 
 def test_parts_add_up_and_the_newest_counts(place: str) -> None:
