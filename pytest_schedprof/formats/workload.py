@@ -16,12 +16,14 @@ import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple
+from graphlib import CycleError, TopologicalSorter
 from itertools import accumulate, chain, islice
 from operator import sub
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import msgpack
+import msgspec
 
 from pytest_schedprof.errors import ArtifactError, SettingsError, printable
 from pytest_schedprof.model.workload import (
@@ -42,6 +44,9 @@ LEVEL = 1
 
 LARGEST = 1 << 28
 """Bytes of a block at most; a longer one is damage."""
+
+MOST_UNPACKED = 1 << 29
+"""Bytes of all columns at most, which are those of about five million tasks."""
 
 TOGETHER = 1 << 16
 """Results in a block at most, of a workload that is written as a whole."""
@@ -81,11 +86,137 @@ def read_differences(column: bytes) -> list[int]:
     return list(accumulate(read_numbers(column)))
 
 
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e10)]
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Block(msgspec.Struct, tag_field="kind"):
+    """A map with its kind, and with columns that have the types which are named in its class."""
+
+    def add_to(self, workload: Workload) -> None:
+        """Add what the block says to a workload."""
+
+
+class Head(Block, tag="head"):
+    distributed: str
+    begun: str
+
+    def add_to(self, workload: Workload) -> None:
+        workload.distributed, workload.begun = self.distributed, self.begun
+
+
+class Network(Block, tag="network"):
+    bandwidth: Seconds
+
+    def add_to(self, workload: Workload) -> None:
+        workload.bandwidth = self.bandwidth
+
+
+class Worker(msgspec.Struct, array_like=True):
+    """A worker that joined or left."""
+
+    time: Seconds
+    worker: Number
+    has_joined: bool
+    threads: Number
+    memory: Number
+    is_retired: bool = False
+
+
+class Workers(Block, tag="workers"):
+    workers: list[Worker]
+
+    def add_to(self, workload: Workload) -> None:
+        workload.workers.extend(WorkerEvent(*msgspec.structs.astuple(of)) for of in self.workers)
+
+
+class Tasks(Block, tag="graph"):
+    time: Seconds
+    client: Number
+    groups: list[tuple[str, Number | None]]
+    group: bytes
+    annotations: list[dict[str, Any]]
+    annotation: bytes
+    ids: bytes
+    degrees: bytes
+    dependencies: bytes
+    wanted: bytes
+
+    def add_to(self, workload: Workload) -> None:
+        groups = [Group(prefix, number) for prefix, number in self.groups]
+        left = iter(read_numbers(self.dependencies))
+        columns = zip(
+            read_differences(self.ids),
+            read_numbers(self.group),
+            read_numbers(self.degrees),
+            read_numbers(self.annotation),
+            strict=True,
+        )
+        tasks = [
+            Task(
+                number,
+                groups[group],
+                [number - next(left) for _ in range(count)],
+                self.annotations[annotation],
+            )
+            for number, group, count, annotation in columns
+        ]
+        _check_order(tasks)
+        wanted = read_differences(self.wanted)
+        workload.graphs.append(Graph(self.time, self.client, tasks, wanted))
+
+
+class Results(Block, tag="results"):
+    ids: bytes
+    times: bytes
+    durations: bytes
+    nbytes: bytes
+    errors: bytes
+
+    def add_to(self, workload: Workload) -> None:
+        columns = zip(
+            read_differences(self.ids),
+            read_differences(self.times),
+            read_numbers(self.durations),
+            read_numbers(self.nbytes),
+            self.errors,
+            strict=True,
+        )
+        results = workload.results
+        for number, time, duration, nbytes, error in columns:
+            earlier = results.get(number)
+            # A run again after a success has failures of its own.
+            failed = (*earlier.failed, earlier.seconds) if earlier and earlier.is_error else ()
+            results[number] = Result(time / MICRO, duration / MICRO, nbytes, bool(error), failed)
+
+
+class Releases(Block, tag="releases"):
+    times: bytes
+    clients: bytes
+    counts: bytes
+    ids: bytes
+
+    def add_to(self, workload: Workload) -> None:
+        left = iter(read_differences(self.ids))
+        columns = zip(
+            read_differences(self.times),
+            read_numbers(self.clients),
+            read_numbers(self.counts),
+            strict=True,
+        )
+        for time, client, count in columns:
+            tasks = [next(left) for _ in range(count)]
+            workload.releases.append(Release(time / MICRO, client, tasks))
+
+
+DECODER = msgspec.msgpack.Decoder(Head | Network | Workers | Tasks | Results | Releases)
+
+
 def read_workload(content: bytes, name: str = "the file") -> Workload:
     """Return the workload in a file, up to the last whole block.
 
     Raises:
-        ArtifactError: it is no such file.
+        ArtifactError: it is no such file, or has what no recording has.
     """
     if not content.startswith(MAGIC):
         raise ArtifactError(
@@ -95,17 +226,17 @@ def read_workload(content: bytes, name: str = "the file") -> Workload:
     workload = Workload()
     try:
         for block in _blocks(content, workload):
-            _take(workload, block)
-    except (KeyError, ValueError, TypeError, IndexError, StopIteration, zlib.error) as error:
+            DECODER.decode(block).add_to(workload)
+    except (ValueError, IndexError, StopIteration, MemoryError, zlib.error) as error:
         raise ArtifactError(
             f"schedprof: {name} is damaged: {type(error).__name__}: {error}"
         ) from None
     return workload
 
 
-def _blocks(content: bytes, workload: Workload) -> Iterator[dict[str, Any]]:
+def _blocks(content: bytes, workload: Workload) -> Iterator[bytes]:
     """Yield whole blocks; note if the end is cut off."""
-    at = len(MAGIC)
+    at, left = len(MAGIC), MOST_UNPACKED
     while at < len(content):
         packed = b""
         if len(content) - at >= HEAD.size:
@@ -115,83 +246,20 @@ def _blocks(content: bytes, workload: Workload) -> Iterator[dict[str, Any]]:
             workload.is_cut = True
             return
         at += HEAD.size + length
-        yield msgpack.unpackb(zlib.decompress(packed), strict_map_key=False)
+        block = zlib.decompressobj().decompress(packed, left + 1)
+        left -= len(block)
+        if left < 0:
+            raise ValueError(f"it has more than {MOST_UNPACKED} bytes when it is unpacked")
+        yield block
 
 
-def _take(workload: Workload, block: dict[str, Any]) -> None:
-    """Add what a block has to a workload."""
-    match block["kind"]:
-        case "head":
-            workload.distributed, workload.begun = block["distributed"], block["begun"]
-        case "network":
-            workload.bandwidth = block["bandwidth"]
-        case "workers":
-            workload.workers.extend(WorkerEvent(*event) for event in block["workers"])
-        case "graph":
-            _take_graph(workload, block)
-        case "results":
-            _take_results(workload, block)
-        case "releases":
-            _take_releases(workload, block)
-        case kind:
-            raise KeyError(kind)
-
-
-def _take_graph(workload: Workload, block: dict[str, Any]) -> None:
-    groups = [Group(prefix, number) for prefix, number in block["groups"]]
-    left = iter(read_numbers(block["dependencies"]))
-    columns = zip(
-        read_differences(block["ids"]),
-        read_numbers(block["group"]),
-        read_numbers(block["degrees"]),
-        read_numbers(block["annotation"]),
-        strict=True,
-    )
-    tasks = [
-        Task(
-            number,
-            groups[group],
-            [number - next(left) for _ in range(count)],
-            block["annotations"][annotation],
-        )
-        for number, group, count, annotation in columns
-    ]
-    results = read_differences(block["wanted"])
-    workload.graphs.append(Graph(block["time"], block["client"], tasks, results))
-
-
-def _take_results(workload: Workload, block: dict[str, Any]) -> None:
-    columns = zip(
-        read_differences(block["ids"]),
-        read_differences(block["times"]),
-        read_numbers(block["durations"]),
-        read_numbers(block["nbytes"]),
-        block["errors"],
-        strict=True,
-    )
-    results = workload.results
-    for number, time, duration, nbytes, error in columns:
-        earlier = results.get(number)
-        # A run again after a success has failures of its own.
-        failed = (*earlier.failed, earlier.seconds) if earlier and earlier.is_error else ()
-        results[number] = Result(time / MICRO, duration / MICRO, nbytes, bool(error), failed)
-
-
-def _take_releases(workload: Workload, block: dict[str, Any]) -> None:
-    for time, client, ids in block.get("releases", ()):  # the form of a few releases
-        workload.releases.append(Release(time, client, read_differences(ids)))
-    if "ids" not in block:
-        return
-    left = iter(read_differences(block["ids"]))
-    columns = zip(
-        read_differences(block["times"]),
-        read_numbers(block["clients"]),
-        read_numbers(block["counts"]),
-        strict=True,
-    )
-    for time, client, count in columns:
-        tasks = [next(left) for _ in range(count)]
-        workload.releases.append(Release(time / MICRO, client, tasks))
+def _check_order(tasks: Sequence[Task]) -> None:
+    """Refuse tasks that need each other, of which none could ever run."""
+    if any(needed >= task.number for task in tasks for needed in task.dependencies):
+        try:
+            TopologicalSorter({task.number: task.dependencies for task in tasks}).prepare()
+        except CycleError as error:
+            raise ValueError(f"tasks need each other: {error.args[1][:10]}") from None
 
 
 def write_workload(workload: Workload) -> bytes:
@@ -218,8 +286,14 @@ def _contents(workload: Workload) -> Iterator[dict[str, Any]]:
     while rows_of_block := list(islice(results, TOGETHER)):
         yield _results_content(rows_of_block)
     if workload.releases:
-        released = [(free.time, free.client, differences(free.tasks)) for free in workload.releases]
-        yield {"kind": "releases", "releases": released}
+        released = workload.releases
+        yield {
+            "kind": "releases",
+            "times": differences(round(free.time * MICRO) for free in released),
+            "clients": numbers(free.client for free in released),
+            "counts": numbers(len(free.tasks) for free in released),
+            "ids": differences(chain.from_iterable(free.tasks for free in released)),
+        }
 
 
 def _graph_content(graph: Graph) -> dict[str, Any]:
