@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar
 
 from distributed import Client
@@ -175,11 +176,17 @@ def _check_time(name: str, seconds: Any) -> None:
         )
 
 
+MOST_PLANNED = 100_000
+"""Workers to which something may happen at one time; more would fill the memory first."""
+
+
 def _names_of(worker: Any) -> list[str]:
     """Return the names of one worker or of several."""
     names = [worker] if isinstance(worker, int | str) else worker
     if isinstance(names, Iterable):
-        names = list(names)
+        names = list(islice(names, MOST_PLANNED + 1))
+        if len(names) > MOST_PLANNED:
+            raise ClusterError(f"schedprof: plan: at most {MOST_PLANNED} workers at one time")
         if all(isinstance(name, int | str) for name in names):
             return [str(name) for name in names]
     raise ClusterError(

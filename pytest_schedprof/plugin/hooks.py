@@ -102,6 +102,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
             f"schedprof: {', '.join(settings.backend)} at {settings.rate:g} Hz, "
             f"cluster {settings.cluster}, artifacts in {settings.dir}"
         )
+    if settings is not None and settings.is_off and (settings.save or settings.compare):
+        lines.append("schedprof: off, so nothing is saved or compared")
     if AGAINST_WHAT in config.stash:
         lines.append(f"schedprof: against {config.stash[AGAINST_WHAT]}")
     return lines

@@ -266,9 +266,11 @@ def folder_with_sources(spec: str, directory: str) -> Folder | None:
 
 
 def _folder(spec: str, directory: str) -> Folder:
-    """Return the baseline of that name, or the one saved last, or else the file or directory."""
+    """Return the baseline of that name, the one saved last, or else the run, file or directory."""
     if spec == LATEST:
         return _latest(directory)
+    if spec.endswith(f"/{LATEST}") and not Folder(spec).exists():  # the newest run, as in `show`
+        return Folder(str(find_run(Path(spec)).path))
     named = folder_of(spec, directory)
     return Folder(spec) if not named.exists() and Folder(spec).exists() else named
 

@@ -251,6 +251,8 @@ def test_a_directory_of_runs_gives_the_thresholds_and_says_so(
         shown = json.loads(capsys.readouterr().out)["comparisons"][0]
         assert shown["thresholds"]["runs"] == LEAST_RUNS
         assert len(shown["changes"]) == len(comparison.changes)
+    assert main(["compare", str(run.parent), f"{run.parent}/latest"]) == 1
+    assert "compared with" in capsys.readouterr().out
 
     oldest, second, *_ = sorted(run.parent.glob("2*"))
     assert main(["compare", str(run.parent), str(second)]) == 0

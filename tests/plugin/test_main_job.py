@@ -184,8 +184,10 @@ def test_marked(schedprof_scheduler):
         burn(schedprof_scheduler, 0.3)
 """,
         "--schedprof=off",
+        "--schedprof-save=main",
     )
     result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["schedprof: off, so nothing is saved or compared"])
     assert not (project.path / ".schedprof").exists()
 
 

@@ -305,6 +305,8 @@ def test_planned(schedprof_scheduler):
     for bad in (None, 1.5, [(1, 2)], [None]):
         with pytest.raises(ClusterError, match="worker must be a name .*, got"):
             scheduler.plan(1, "kill", bad)
+    with pytest.raises(ClusterError, match="at most 100000 workers at one time"):
+        scheduler.plan(1, "arrive", range(10**12))
 
 @pytest.mark.asyncio
 @pytest.mark.schedprof(cluster_options={"duration": "1s"})
