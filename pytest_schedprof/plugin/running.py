@@ -131,6 +131,10 @@ def arguments_for_run(item: pytest.Item, body_run: BodyRun, side: Side) -> Itera
         arguments.update(before)
 
 
+LIGHTEST = "cputime"
+"""The backend that slows a test of `gen_cluster` least, by benchmarks/marked.py."""
+
+
 def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
     """Record the run of the body that pytest makes, and make the other runs of the plan."""
     profiled = item.stash[PROFILED] = _profiled(item, plan)
@@ -156,6 +160,14 @@ def _run_body(item: pytest.Item, profiled: ProfiledTest) -> Generator[None, Any,
             profiled.keep_rounds()
             with arguments_for_run(item, body_run, side):
                 item.runtest()
+    except TimeoutError as error:
+        backends = ", ".join(profiled.plan.settings.backend)
+        if backends != LIGHTEST:
+            error.add_note(
+                f"schedprof: it ran out of time while {backends} recorded. What slows a test least "
+                f"is {LIGHTEST}: --schedprof={LIGHTEST}, or backend={LIGHTEST!r} in the marker."
+            )
+        raise
     except (KeyboardInterrupt, pytest.exit.Exception):
         profiled.schedule.break_off()
         raise

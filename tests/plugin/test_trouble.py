@@ -421,3 +421,15 @@ def test_next(schedprof_scheduler):
     result.stdout.fnmatch_lines(["schedprof: the scheduler at * hung up *"])
     result.stdout.fnmatch_lines(["schedprof: no scheduler answers at *: nobody listens *"])
     assert "Traceback" not in (project.path / "log.txt").read_text() + result.stderr.str()
+
+
+@pytest.mark.slow
+def test_a_test_that_runs_out_of_time_is_told_what_slows_it_least(project: Project) -> None:
+    body = "@pytest.mark.schedprof\ndef test_it(schedprof_scheduler):\n    raise TimeoutError"
+    on = ("--schedprof-cluster=virtual", "--schedprof-workers=1")
+    words = (
+        "schedprof: it ran out of time while counts recorded. What slows a test least is cputime"
+    )
+    result = project.run_test(body, "--schedprof=counts", *on)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"*{words}*"])
