@@ -29,13 +29,17 @@ pytest_plugins = ["pytester"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make tests run alike on every machine: property tests try the same cases, for any time."""
+    """Make tests run alike on every machine: property tests try the same cases, for any time.
+
+    With `--hypothesis-profile=fuzz`, as `.ci/fuzz` has it, they try many new ones.
+    """
     config.pluginmanager.register(traced)
     if config.pluginmanager.hasplugin("hypothesispytest"):  # the docker tests run without it
         from hypothesis import settings
 
         settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=50)
-        settings.load_profile("fixed")
+        settings.register_profile("fuzz", deadline=None, max_examples=300, print_blob=True)
+        settings.load_profile(config.getoption("--hypothesis-profile") or "fixed")
 
     # Each process that a test starts would compile this package anew, and rewrite its assertions.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -11,12 +11,15 @@ import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from mutations import ESCAPES, HOSTILE, changed_bytes, changed_value, damage, write_runs
 
 from pytest_schedprof.cli.main import main
@@ -31,8 +34,6 @@ from pytest_schedprof.store.baselines import load
 from pytest_schedprof.store.places import Folder, inside, is_below, read_kept
 from pytest_schedprof.store.records import decode, read_record
 from pytest_schedprof.store.run_directory import RunDirectory
-
-CASES = 15
 
 RECORDS = (Result, Run, BaselinePart)
 
@@ -70,15 +71,20 @@ def commands(root: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("change", [changed_value, changed_bytes])
+@given(seed=st.integers(0, 2**32))
+@settings(
+    max_examples=settings().max_examples // 3,  # each of them runs commands
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_a_damaged_record_gives_no_traceback_and_no_control_character(
     whole: Path,
-    tmp_path: Path,
     change: Callable[[random.Random, bytes], bytes],
     capsys: pytest.CaptureFixture[str],
+    seed: int,
 ) -> None:
-    for seed in range(CASES):
-        chance = random.Random(seed)
-        root = Path(shutil.copytree(whole, tmp_path / f"{seed}" / "runs"))
+    chance = random.Random(seed)
+    with TemporaryDirectory() as place:
+        root = Path(shutil.copytree(whole, Path(place, "runs")))
         newest = sorted(root.glob("2026*"))[-1]
         files = list((newest if seed % 3 else root).rglob("*.json"))
         for _ in range(chance.choice([1, 1, 3])):
@@ -90,15 +96,15 @@ def test_a_damaged_record_gives_no_traceback_and_no_control_character(
         assert {path.name for path in root.parent.iterdir()} == {"runs"}
 
 
-def test_a_record_that_does_not_fit_raises_an_error_of_our_own(whole: Path) -> None:
+@given(seed=st.integers(0, 2**32))
+def test_a_record_that_does_not_fit_raises_an_error_of_our_own(whole: Path, seed: int) -> None:
+    chance = random.Random(seed)
     files = sorted(whole.rglob("*.json"))
-    for seed in range(10 * CASES):
-        chance = random.Random(seed)
-        content = changed_value(chance, chance.choice(files).read_bytes())
-        for kind in RECORDS:
-            said = complaint(content, kind)
-            assert said.startswith("schedprof: 'a file' ") or not said
-            assert said.isprintable()
+    content = changed_value(chance, chance.choice(files).read_bytes())
+    for kind in RECORDS:
+        said = complaint(content, kind)
+        assert said.startswith("schedprof: 'a file' ") or not said
+        assert said.isprintable()
 
 
 def complaint(content: bytes, kind: type[Any]) -> str:
