@@ -94,9 +94,16 @@ def test_texts_reach_the_shell_of_the_action_by_variables_alone() -> None:
     assert [step["run"] for step in action["runs"]["steps"] if "${{" in step.get("run", "")] == []
 
 
-def test_the_token_is_given_only_to_steps_that_run_no_code_of_a_pull_request() -> None:
-    action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
-    steps = [step for step in action["runs"]["steps"] if step.get("env", {}).get("GITHUB_TOKEN")]
-    assert [step["name"] for step in steps] == ["Fetch the baseline", "Comment"]
-    (tests,) = [step["env"] for step in action["runs"]["steps"] if step.get("id") == "test"]
-    assert (tests["GITHUB_TOKEN"], tests["GH_TOKEN"]) == ("", "")
+def test_no_code_of_a_pull_request_runs_where_or_before_a_token_is_but_for_the_comment() -> None:
+    steps = yaml.safe_load(ACTION.read_text(encoding="utf-8"))["runs"]["steps"]
+    names = [step.get("name") for step in steps]
+    with_token = [step["name"] for step in steps if step.get("env", {}).get("GITHUB_TOKEN")]
+    assert with_token == ["Fetch the baseline", "Comment"]
+    strangers = ["Install the project", "Run the tests"]
+    assert names.index("Fetch the baseline") < min(map(names.index, strangers))
+    for step in steps[names.index("Install the project") : -1]:
+        assert not any("token" in value for value in step.get("env", {}).values())
+    for name in strangers:
+        environment = steps[names.index(name)]["env"]
+        for variable in ("GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"):
+            assert environment[variable] == ""
