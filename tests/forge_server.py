@@ -48,6 +48,8 @@ class ForgeServer:
     requests: list[ApiRequest] = field(default_factory=list)
     strangers: set[int] = field(default_factory=set)
     """Indexes of the comments that others wrote."""
+    heads: dict[str, str] = field(default_factory=lambda: {"eve:change": "abc123"})
+    """The commit of the open pull request, by the owner and the branch of its head."""
     may_write: bool = True
     instead: bytes | None = None
     """What is answered in place of JSON."""
@@ -115,6 +117,12 @@ class _Handler(BaseHTTPRequestHandler):
                 self._comments(int(query["per_page"]), int(query["page"]))
             case ["repos", _, _, "actions", "artifacts"]:
                 self._artifacts(query["name"])
+            case ["repos", _, _, "actions", "runs", _, "artifacts"]:
+                self._artifacts(query["name"])
+            case ["repos", _, _, "pulls"]:
+                self._answer(
+                    [{"number": REQUEST, "head": {"sha": self.forge.heads[query["head"]]}}]
+                )
             case ["repos", _, _, "actions", "runs", number]:
                 self._answer({"id": int(number), "event": self.forge.artifacts[int(number)].event})
             case ["repos", _, _, "actions", "artifacts", number, "zip"]:

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 ACTIONS = Path(__file__).parent / "actions"
 
 OWN = "dask-contrib/pytest-schedprof@main"
-NEEDED = ("action.yml", "pyproject.toml", "README.md", "LICENSE", "pytest_schedprof")
+NEEDED = ("action.yml", "comment", "pyproject.toml", "README.md", "LICENSE", "pytest_schedprof")
 """What of this repository the action needs."""
 
 PIP = {"PIP_NO_BUILD_ISOLATION": "0"}
@@ -37,12 +37,13 @@ TIMEOUT_S = 300
 class Runner:
     """A repository whose workflow is run."""
 
-    def __init__(self, path: Path, server: ForgeServer, workflow: str) -> None:
+    def __init__(self, path: Path, server: ForgeServer, workflows: dict[str, str]) -> None:
         self.path = path
         self.server = server
         self.repository = path / "repository"
         self.action = path / "action"
-        self.write(".github/workflows/scheduler.yml", workflow)
+        for name, text in workflows.items():
+            self.write(f".github/workflows/{name}.yml", text)
         self.action.mkdir()
         for name in NEEDED:
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
@@ -72,7 +73,8 @@ class Runner:
 
     def _options(self) -> list[str]:
         replaced = {OWN: self.action}
-        for used in re.findall(r"uses: (\S+@\w+)", (ROOT / "action.yml").read_text()):
+        texts = [(ROOT / place / "action.yml").read_text() for place in ("", "comment")]
+        for used in re.findall(r"uses: (\S+@\w+)", "".join(texts)):
             replaced[used] = ACTIONS / used.partition("@")[0].partition("/")[2]
         return [
             f"--eventpath={self.path / 'event.json'}",

@@ -26,15 +26,16 @@ from pytest_schedprof.model.explanation import Explanation, SourceChange
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.report.changes import regressions, undecided
+from pytest_schedprof.report.summary import run_markdown
 from pytest_schedprof.report.tables import describe
 from pytest_schedprof.report.words import sentence, top_parts
-from pytest_schedprof.store.places import read_kept, without_secrets
+from pytest_schedprof.store.places import without_secrets
 from pytest_schedprof.store.runs import find_run
 
 EXAMPLE = """\
 examples: schedprof ci baseline
           schedprof ci annotate
-          schedprof ci comment --link https://example.com/pages
+          schedprof ci comment
 
 exit status: 0, 1 if GitHub or a file refuses, 2 for a mistake"""
 
@@ -50,14 +51,17 @@ REFUSED = (401, 403, 404)
 """Statuses if a token may not do it; what a token may not see is said to be missing."""
 
 NOTE = (
-    "; the job needs `permissions: {contents: read, actions: read, pull-requests: write}`; pull "
-    "requests from forks may not write"
+    "; the job that runs the tests needs `permissions: {contents: read, actions: read}`, and that of "
+    "the comment `{actions: read, pull-requests: write}`"
 )
 
 A_PAGE, ANSWER_S, MOST_UNPACKED = 100, 60.0, 2**30
 
 PART = re.compile(r"[^/\\:]+\.json|sources/[^/\\:]+\.jsonl")
 """Matches the names of a baseline's files."""
+
+RECORD = re.compile(r"([^/\\:]+/)?(run\.json|tests/[^/\\:]+/result\.json)")
+"""Matches the names of a run's records, of what the action uploads."""
 
 CORRUPT = (BadZipFile, EOFError, OSError, RuntimeError, ValueError, struct.error, zlib.error)
 
@@ -84,7 +88,6 @@ def add_to(commands: Commands) -> None:
     for name, default, metavar, purpose in (
         ("--name", "schedprof", "NAME", "tells apart several jobs for one pull request"),
         ("--url", "", "URL", "of the baseline, such as s3://bucket/main, if in no artifact"),
-        ("--link", "", "URL", "of pages and profiles, for the comment"),
     ):
         parser.add_argument(name, default=default, metavar=metavar, help=purpose)
     add_directory(parser)
@@ -132,21 +135,21 @@ def annotate(arguments: argparse.Namespace, github: GitHub) -> None:
 
 def comment(arguments: argparse.Namespace, github: GitHub) -> None:
     """Write the comment; a token that may not write is told, and fails nothing."""
-    if github.request is None:
-        return say("the job is for no pull request: nothing to comment on")
+    if (request := github.find_request()) is None:
+        return say("the run that has ended was for no pull request: nothing to comment on")
+    summary = "## Scheduler performance: no profiled test ran\n"
+    if github.fetch_run(arguments.name, Path(arguments.dir)):
+        kept = find_run(Path(arguments.dir))
+        # Made anew of the records, because the text that the run left may be a stranger's.
+        results = [test.result for test in kept.tests()]
+        summary = run_markdown(results, kept.path.name, kept.record.unmatched)
     try:
-        path = find_run(Path(arguments.run_directory)).path / "summary.md"
-        summary = read_kept(path).decode("utf-8", "replace")
-    except ArtifactError as error:
-        complain(error)
-        summary = "## Scheduler performance: no profiled test ran\n"
-    try:
-        done = github.comment(arguments.name, summary, arguments.link)
+        done = github.comment(request, arguments.name, summary)
     except ForgeError as error:
         if error.status not in REFUSED:
             raise
         return say(workflow_command("notice", str(error)))
-    say(f"{done} on pull request {github.request}")
+    say(f"{done} on pull request {request}")
 
 
 STEPS = {"baseline": baseline, "annotate": annotate, "comment": comment}
@@ -166,16 +169,54 @@ class GitHub:
         self._repository = f"repos/{environ['GITHUB_REPOSITORY']}"
         self.checkout = Path(environ.get("GITHUB_WORKSPACE", "."))
         event = json.loads(Path(environ["GITHUB_EVENT_PATH"]).read_bytes())
-        request = event.get("pull_request") or {}
-        self.request: int | None = request.get("number")
-        self._commit = request.get("head", {}).get("sha") or environ.get("GITHUB_SHA", "")
+        self._ended: dict[str, Any] | None = event.get("workflow_run")
         ref = environ.get("GITHUB_REF", "")
         # Only a schedule does not tell the repository, and it is always of the default branch.
         repository = event.get("repository") or {"default_branch": ref.removeprefix("refs/heads/")}
         self.default_branch: str = repository["default_branch"]
-        is_own = environ.get("GITHUB_EVENT_NAME") in OWN_EVENTS and self.request is None
+        is_own = environ.get("GITHUB_EVENT_NAME") in OWN_EVENTS
         self.is_reference = is_own and ref == f"refs/heads/{self.default_branch}"
         """Whether later jobs are compared with this one: it is for the default branch itself."""
+
+    @property
+    def _run(self) -> dict[str, Any]:
+        """The run for which this job was started when it had ended."""
+        if self._ended is None:
+            raise SettingsError(
+                "schedprof: the comment is written by a job of its own, for the event "
+                "workflow_run, where nothing of the pull request runs; docs/ci.md shows it"
+            )
+        return self._ended
+
+    def find_request(self) -> int | None:
+        """Return the number of the pull request of the run that has ended, if any.
+
+        It is asked of GitHub, since what the run left may say anything. Its head must still be the
+        commit of that run.
+        """
+        if self._run["event"] != "pull_request" or not (head := self._run["head_repository"]):
+            return None
+        branch = quote(f"{head['owner']['login']}:{self._run['head_branch']}")
+
+        def numbers(answer: Any) -> list[int]:
+            sha = self._run["head_sha"]
+            return [one["number"] for one in answer[:] if one["head"]["sha"] == sha]
+
+        query = f"{self._repository}/pulls?state=open&head={branch}"
+        return next(iter(self._ask(query, numbers)), None)
+
+    def fetch_run(self, name: str, place: Path) -> bool:
+        """Put the records that the run has left into a directory; return whether it left any."""
+
+        def numbers(answer: Any) -> list[int]:
+            return [of["id"] for of in answer["artifacts"] if not of["expired"]]
+
+        actions = f"{self._repository}/actions"
+        query = f"{actions}/runs/{self._run['id']}/artifacts?name={quote(name)}"
+        for artifact in sorted(self._ask(query, numbers))[-1:]:  # of the last attempt
+            _unpack(self._send("GET", f"{actions}/artifacts/{artifact}/zip"), place, RECORD)
+            return True
+        return False
 
     def fetch_baseline(self, name: str, place: Path) -> bool:
         """Put the newest baseline of the default branch's own runs into a directory, if any."""
@@ -196,16 +237,15 @@ class GitHub:
         for artifact, run in self._ask(query, artifacts_and_runs):
             if self._ask(f"{actions}/runs/{run}", lambda answer: answer["event"]) in OWN_EVENTS:
                 content = self._send("GET", f"{actions}/artifacts/{artifact}/zip")
-                _unpack(content, place)
+                _unpack(content, place, PART)
                 return True
         return False
 
-    def comment(self, name: str, summary: str, link: str) -> str:
-        """Write the comment of this name, or edit an earlier job's; return what was done."""
+    def comment(self, request: int, name: str, summary: str) -> str:
+        """Write the comment of this name, or edit an earlier one; return what was done."""
         mark = f"<!-- pytest-schedprof: {name} -->"
-        foot = [f"Commit {self._commit}"] if self._commit else []
-        foot += [f"[pages and profiles]({link})"] if link else []
-        body = {"body": "\n".join([mark, summary, ", ".join(foot)])}
+        foot = f"Commit {self._run['head_sha']}, [pages and profiles]({self._run['html_url']})"
+        body = {"body": "\n".join([mark, summary, foot])}
 
         def count_and_ours(comments: Any) -> tuple[int, list[int]]:
             return len(comments), [
@@ -218,12 +258,12 @@ class GitHub:
         issues, count, page = f"{self._repository}/issues", A_PAGE, 0
         while count == A_PAGE:
             page += 1
-            query = f"{issues}/{self.request}/comments?per_page={A_PAGE}&page={page}"
+            query = f"{issues}/{request}/comments?per_page={A_PAGE}&page={page}"
             count, numbers = self._ask(query, count_and_ours)
             if numbers:
                 self._send("PATCH", f"{issues}/comments/{numbers[0]}", body)
                 return "edited the comment"
-        self._send("POST", f"{issues}/{self.request}/comments", body)
+        self._send("POST", f"{issues}/{request}/comments", body)
         return "commented"
 
     def _ask(self, path: str, read: Callable[[Any], Answer]) -> Answer:
@@ -255,20 +295,20 @@ class GitHub:
         return content
 
 
-def _unpack(content: bytes, place: Path) -> None:
-    """Write the files of a baseline below a directory."""
+def _unpack(content: bytes, place: Path, known: re.Pattern[str]) -> None:
+    """Write those files of an archive whose names are known below a directory."""
     for directory in (place, place / "sources"):  # a link in the checkout must not lead elsewhere
         if not place.is_absolute() and not directory.resolve().is_relative_to(Path.cwd()):
             raise ForgeError(f"schedprof: {str(directory)!r} leads out of the checkout")
     try:
         with ZipFile(BytesIO(content)) as archive:
-            files = [entry for entry in archive.infolist() if PART.fullmatch(entry.filename)]
+            files = [entry for entry in archive.infolist() if known.fullmatch(entry.filename)]
             size = sum(entry.file_size for entry in files)
             if size > MOST_UNPACKED:
-                raise ForgeError(f"schedprof: the baseline has {size} bytes, too many")
+                raise ForgeError(f"schedprof: the artifact has {size} bytes, too many")
             archive.extractall(place, files)
     except CORRUPT as error:
-        raise ForgeError(f"schedprof: the baseline cannot be unpacked: {error}") from None
+        raise ForgeError(f"schedprof: the artifact cannot be unpacked: {error}") from None
 
 
 def annotations_of(

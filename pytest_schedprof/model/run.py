@@ -48,6 +48,8 @@ class Run:
     tests: tuple[TestEntry, ...] = field(default=())
     commit: Commit | None = None
     """The commit that was checked out in the tests' directory; None without git."""
+    unmatched: tuple[str, ...] = ()
+    """What is said of tests that only this run has, or only what it was compared with."""
     schema_version: int = SCHEMA_VERSION
 
 

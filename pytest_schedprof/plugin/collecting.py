@@ -32,7 +32,8 @@ from pytest_schedprof.plugin.stash import (
     run_of,
     session_settings,
 )
-from pytest_schedprof.report.comparisons import unmatched_lines, why_lines
+from pytest_schedprof.report.changes import unmatched_tests
+from pytest_schedprof.report.comparisons import why_lines
 from pytest_schedprof.report.junit import unpack
 from pytest_schedprof.report.markup import WIDEST, Line, bars_for, capped
 from pytest_schedprof.report.summary import run_markdown
@@ -86,8 +87,8 @@ class TestInventory:
         return {test_id for test_id in known - seen if test_id.partition("::")[0] in files}
 
 
-def inventory_lines(config: pytest.Config, results: Sequence[Result]) -> Iterator[Line]:
-    """Yield lines about tests that are new, that vanished, or that have another ID now."""
+def unmatched_in(config: pytest.Config, results: Sequence[Result]) -> Iterator[str]:
+    """Yield what is said of tests that are new, that vanished, or that have another ID now."""
     inventory: Any = config.pluginmanager.get_plugin("schedprof-inventory")
     if inventory is None:
         return
@@ -97,7 +98,7 @@ def inventory_lines(config: pytest.Config, results: Sequence[Result]) -> Iterato
     renamed = renamed_tests(vanished, new)
     paired = {test_id for pair in renamed for test_id in pair}
     new, vanished = ({*side} - paired for side in (new, vanished))
-    yield from unmatched_lines(
+    yield from unmatched_tests(
         Report("", "", (), tuple(sorted(new)), tuple(sorted(vanished)), tuple(renamed))
     )
 
@@ -186,7 +187,9 @@ class Collector:
             for path, result in unreported(run.path, reported)
         ]
         started_at = self.config.stash[STARTED_AT]
-        write_run(run, started_at, status, self.results(), self.config.rootpath)
+        stored = self.results()
+        unmatched = unmatched_in(self.config, [of.result for of in stored])
+        write_run(run, started_at, status, stored, self.config.rootpath, unmatched)
 
     def _write_summary(self) -> str:
         """Write the summary; return what went wrong with it, if anything."""
@@ -201,7 +204,7 @@ class Collector:
                 tests.append(read_test(run.path / directory))
         self.explained = why_regressed(tests, Pairs(run.path, str(run.root))) if tests else []
         results = [of.result for of in stored]
-        unmatched = list(inventory_lines(self.config, results))
+        unmatched = list(unmatched_in(self.config, results))
         text = run_markdown(results, _short(run.path), unmatched, explained=self.explained)
         return write_summary(run.path, text)
 
@@ -274,7 +277,8 @@ class Collector:
         yield from summary_lines(
             results, _short(run.path), verbosity=verbosity, recent=recent, bars=bars
         )
-        yield from capped(list(inventory_lines(config, results)), verbosity)
+        unmatched = [Line(f"  {text}") for text in unmatched_in(config, results)]
+        yield from capped(unmatched, verbosity)
         in_process = [of for of in results if of.cluster and of.cluster.kind == IN_PROCESS]
         if in_process and session_settings(config).against is not None:
             yield Line(

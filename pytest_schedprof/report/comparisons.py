@@ -64,12 +64,7 @@ def report_lines(report: Report, verbosity: int = 0) -> Iterator[Line]:
     """Return all lines of `schedprof compare`."""
     name = f"{report.before} and {report.after}"
     yield from comparison_lines(name, report.comparisons, verbosity)
-    yield from unmatched_lines(report)
-
-
-def unmatched_lines(report: Report) -> Iterator[Line]:
-    """Return lines about tests that only one side has."""
-    return (Line(f"  {text}") for text in unmatched_tests(report))
+    yield from (Line(f"  {text}") for text in unmatched_tests(report))
 
 
 def comparison_lines(

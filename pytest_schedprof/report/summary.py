@@ -13,7 +13,6 @@ from pytest_schedprof.report.comparisons import comparison_markdown, explanation
 from pytest_schedprof.report.markup import (
     SIGNS,
     Escaped,
-    Line,
     Section,
     code,
     fitted,
@@ -38,7 +37,7 @@ TABLE = """
 def run_markdown(
     results: Sequence[Result],
     where: str,
-    unmatched: Sequence[Line] = (),
+    unmatched: Sequence[str] = (),
     most_bytes: int = MOST_BYTES,
     explained: Sequence[Explanation] = (),
 ) -> str:
@@ -47,7 +46,7 @@ def run_markdown(
     Args:
         results: one for each profiled test of the session.
         where: the run's directory.
-        unmatched: lines about tests that only the baseline or only the session has.
+        unmatched: what is said of tests that only the baseline or only the session has.
         most_bytes: size that the summary may have.
         explained: why figures regressed.
     """
@@ -58,7 +57,7 @@ def run_markdown(
 def _sections(
     results: Sequence[Result],
     where: str,
-    unmatched: Sequence[Line],
+    unmatched: Sequence[str],
     explained: Sequence[Explanation],
 ) -> Iterator[Section]:
     yield Section(_heading(results), list(_facts(results, where)), "facts")
@@ -80,7 +79,7 @@ def _sections(
     ]
     yield Section("\n### Problems with profiling\n", troubles, "problems")
     yield Section("\n### Undecided limits\n", doubts, "undecided limits")
-    items = [f"- {plain(line.text.strip())}" for line in unmatched]
+    items = [f"- {plain(text)}" for text in unmatched]
     yield Section("\n### New, vanished and renamed tests\n", items, "tests")
     undecided = list(_compared(results, Verdict.INCONCLUSIVE))
     yield _folded("Undecided comparisons", undecided, "comparisons")

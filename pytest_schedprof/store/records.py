@@ -137,6 +137,7 @@ def write_run(
     exit_status: int,
     stored: Iterable[StoredResult],
     tests_in: Path,
+    unmatched: Iterable[str] = (),
 ) -> None:
     """Write run.json: every profiled test of the session, and the commit of the tests.
 
@@ -151,7 +152,8 @@ def write_run(
     for of in stored:
         directory = os.path.relpath(of.directory, run.path) if of.directory else ""
         tests.append(replace(entry_of(of.result, directory), figures=of.figures))
-    _write_run(run, replace(begun, exit_status=exit_status, tests=tuple(tests)))
+    record = replace(begun, exit_status=exit_status, tests=tuple(tests), unmatched=tuple(unmatched))
+    _write_run(run, record)
 
 
 def _run(run: RunDirectory, started_at: float, tests_in: Path) -> Run:

@@ -33,6 +33,7 @@ TIMEOUT_S = 120
     ("schema", "file"),
     [
         ("github-actions", ROOT / "action.yml"),
+        ("github-actions", ROOT / "comment" / "action.yml"),
         ("gitlab-ci", TEMPLATES / "gitlab.yml"),
     ],
     ids=lambda part: part if isinstance(part, str) else part.name,
@@ -180,10 +181,11 @@ def test_the_steps_of_jenkins_compare_with_the_primary_branch(jobs: Jobs) -> Non
     assert any("heavy:Counter.transition" in name for name in jobs.regressed())
 
 
-WORKFLOW = """
+WORKFLOWS = {
+    "scheduler": """
 name: scheduler
 on: [push, pull_request]
-permissions: {contents: read, actions: read, pull-requests: write}
+permissions: {contents: read, actions: read}
 jobs:
   scheduler:
     runs-on: ubuntu-latest
@@ -192,7 +194,19 @@ jobs:
       - uses: dask-contrib/pytest-schedprof@main
         with:
           pytest: tests --schedprof-cluster=simulated --schedprof-workers=4
-"""
+""",
+    "comment": """
+name: comment
+on:
+  workflow_run: {workflows: [scheduler], types: [completed]}
+permissions: {actions: read, pull-requests: write}
+jobs:
+  comment:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: dask-contrib/pytest-schedprof/comment@main
+""",
+}
 
 REPOSITORY = {"default_branch": "main"}
 PUSHED = {"ref": "refs/heads/main", "repository": REPOSITORY}
@@ -201,12 +215,24 @@ PROPOSED = {
     "pull_request": {"number": REQUEST, "head": {"sha": "abc123", "ref": "change"}},
     "repository": REPOSITORY,
 }
+ENDED = {
+    "action": "completed",
+    "workflow_run": {
+        "id": 12,
+        "event": "pull_request",
+        "head_branch": "change",
+        "head_sha": "abc123",
+        "head_repository": {"owner": {"login": "eve"}},
+        "html_url": "https://example.com/runs/12",
+    },
+    "repository": REPOSITORY,
+}
 
 
 @pytest.fixture
 def runner(tmp_path: Path, server: ForgeServer) -> Runner:
     """A repository with a plugin of the scheduler, and a test of it."""
-    runner = Runner(tmp_path, server, WORKFLOW)
+    runner = Runner(tmp_path, server, WORKFLOWS)
     for name, text in FILES.items():
         runner.write(name, text)
     return runner
@@ -243,8 +269,12 @@ def test_a_pull_request_is_told_which_line_made_the_scheduler_slower(
         error,
     )
     assert re.search("Summary - .*Scheduler performance: [0-9]+ regressed", said)
+    assert [artifact.name for artifact in server.artifacts[2:]] == ["schedprof"]
+    assert server.comments == []
+
+    done = runner.run("workflow_run", ENDED)
+    assert done.returncode == 0, done.stdout + done.stderr
     (comment,) = server.comments
     assert "heavy:Counter.transition" in comment
-    assert f"Commit abc123, [pages and profiles]({server.url}/pages/schedprof)" in comment
-    assert [artifact.name for artifact in server.artifacts[2:]] == ["schedprof"]
+    assert "Commit abc123, [pages and profiles](https://example.com/runs/12)" in comment
     assert server.writes == ["POST"]

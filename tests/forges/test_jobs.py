@@ -7,13 +7,26 @@ import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from forge_server import FORKS_ID, REQUEST, Artifact, ForgeServer, forge_server
+from measured import changed
 
 from pytest_schedprof.cli.main import main
+from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.run import Run
+from pytest_schedprof.store.records import encode, entry_of
 
-SUMMARY = "## Scheduler performance: 1 regressed\n"
+PROPOSED = {"pull_request": {"number": REQUEST, "head": {"sha": "abc123"}}}
+ENDED = {
+    "id": 12,
+    "event": "pull_request",
+    "head_branch": "change",
+    "head_sha": "abc123",
+    "head_repository": {"owner": {"login": "eve"}},
+    "html_url": "https://example.com/1",
+}
 
 
 @pytest.fixture
@@ -22,21 +35,36 @@ def forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForgeServ
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
     monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "outputs"))
-    event = tmp_path / "event.json"
-    begun = {"pull_request": {"number": REQUEST, "head": {"sha": "abc123"}}}
-    event.write_text(json.dumps({**begun, "repository": {"default_branch": "main"}}))
+    write_event(PROPOSED)
     with forge_server() as server:
-        for name, value in server.environment(event=str(event)).items():
+        for name, value in server.environment(event=str(tmp_path / "event.json")).items():
             monkeypatch.setenv(name, value)
         yield server
 
 
-def write_summary(text: str) -> None:
-    run = Path(".schedprof/20261124T101500-3fa2c1")
-    run.mkdir(parents=True, exist_ok=True)
-    record = {"run_id": run.name, "started_at": "2026-11-24", "exit_status": 1, "tests": []}
-    (run / "run.json").write_text(json.dumps({**record, "schema_version": 1}))
-    (run / "summary.md").write_text(text)
+def write_event(event: dict[str, Any]) -> None:
+    """Let the job be for another event."""
+    Path("event.json").write_text(json.dumps({**event, "repository": {"default_branch": "main"}}))
+
+
+@pytest.fixture
+def after(forge: ForgeServer) -> ForgeServer:
+    """A forge, and a job of it after the one for a pull request."""
+    write_event({"workflow_run": ENDED})
+    return forge
+
+
+def run_of(*results: Result, text: str = "anything") -> bytes:
+    """Return an artifact with the records of a run, and with a text that a stranger wrote."""
+    files = {f"tests/{number}/result.json": of for number, of in enumerate(results)}
+    entries = [entry_of(of, str(Path(name).parent)) for name, of in files.items()]
+    run = Run("20261124T101500-3fa2c1", "2026-11-24", 1, tuple(entries), unmatched=("new: test_b",))
+    records = {name: encode(of).decode() for name, of in files.items()}
+    records["run.json"] = encode(run).decode()
+    return archive(
+        **{f"{run.run_id}/{name}": content for name, content in records.items()},
+        **{f"{run.run_id}/summary.md": text},
+    )
 
 
 def archive(**files: str) -> bytes:
@@ -47,59 +75,75 @@ def archive(**files: str) -> bytes:
     return content.getvalue()
 
 
-def test_one_comment_is_made_and_then_edited(forge: ForgeServer) -> None:
+def test_one_comment_is_made_and_then_edited(after: ForgeServer) -> None:
     """That of somebody else is left alone, whatever it begins with."""
     theirs = "<!-- pytest-schedprof: schedprof -->\nall is well"
-    forge.strangers.add(0)
-    forge.comments += [theirs, *(f"talk {number}" for number in range(149))]  # more than a page
-    write_summary(SUMMARY)
-    assert main(["ci", "comment", "--link=https://example.com/1"]) == 0
-    assert len(forge.comments) == 151
-    assert SUMMARY in forge.comments[-1]
-    assert "Commit abc123, [pages and profiles](https://example.com/1)" in forge.comments[-1]
-    forge.comments += [f"more talk {number}" for number in range(150)]
-    write_summary("## Scheduler performance: all the same\n")
+    after.strangers.add(0)
+    after.comments += [theirs, *(f"talk {number}" for number in range(149))]  # more than a page
+    after.artifacts.append(Artifact("schedprof", run_of(changed(1.5, test_id="test_worse"))))
     assert main(["ci", "comment"]) == 0
-    assert len(forge.comments) == 301
-    assert "all the same" in forge.comments[150]
-    assert SUMMARY not in forge.comments[150]
-    assert forge.comments[0] == theirs
-    assert forge.writes == ["POST", "PATCH"]
+    assert len(after.comments) == 151
+    assert "## ❌ Scheduler performance: 2 regressed" in after.comments[-1]
+    assert "`test_worse`" in after.comments[-1]
+    assert "\n- new: test\\_b\n" in after.comments[-1]
+    assert "anything" not in after.comments[-1]
+    assert "Commit abc123, [pages and profiles](https://example.com/1)" in after.comments[-1]
+    after.comments += [f"more talk {number}" for number in range(150)]
+    after.artifacts.append(Artifact("schedprof", run_of(changed(1.0, test_id="test_worse"))))
+    assert main(["ci", "comment"]) == 0
+    assert len(after.comments) == 301
+    assert "## ✅ Scheduler performance: " in after.comments[150]
+    assert after.comments[0] == theirs
+    assert after.writes == ["POST", "PATCH"]
 
 
 def test_each_name_has_a_comment_and_a_run_that_never_began_replaces_what_was_said(
-    forge: ForgeServer,
+    after: ForgeServer,
 ) -> None:
-    write_summary(SUMMARY)
+    after.artifacts += [Artifact(name, run_of(changed(1.0))) for name in ("linux", "macos")]
     for name in ("linux", "macos", "linux"):
         assert main(["ci", "comment", f"--name={name}"]) == 0
-    for file in Path(".schedprof").glob("*/*"):
-        file.unlink()
+    after.artifacts.clear()
     assert main(["ci", "comment", "--name=macos"]) == 0
-    linux, macos = forge.comments
-    assert SUMMARY in linux
+    linux, macos = after.comments
+    assert "1 profiled test" in linux
     assert "no profiled test ran" in macos
-    assert forge.writes == ["POST", "POST", "PATCH", "PATCH"]
+    assert after.writes == ["POST", "POST", "PATCH", "PATCH"]
 
 
 def test_a_token_that_may_not_write_fails_nothing_and_is_told(
-    forge: ForgeServer, capsys: pytest.CaptureFixture[str]
+    after: ForgeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    forge.may_write = False
-    write_summary(SUMMARY)
+    after.may_write = False
     assert main(["ci", "comment"]) == 0
     said = capsys.readouterr().out
     assert "403" in said
     assert "pull-requests: write" in said
 
 
+@pytest.mark.parametrize(
+    "ended",
+    [
+        {"event": "push"},
+        {"head_repository": None},  # the fork is gone
+        {"head_sha": "of before"},  # the pull request has a newer commit
+    ],
+)
 def test_without_a_pull_request_there_is_nothing_to_comment_on(
+    after: ForgeServer, ended: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_event({"workflow_run": {**ENDED, **ended}})
+    assert main(["ci", "comment"]) == 0
+    assert "for no pull request" in capsys.readouterr().out
+    assert after.writes == []
+
+
+def test_where_code_of_a_pull_request_runs_nothing_comments(
     forge: ForgeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("event.json").write_text('{"repository": {"default_branch": "main"}}')
-    assert main(["ci", "comment"]) == 0
-    assert "no pull request" in capsys.readouterr().out
-    assert forge.writes == []
+    assert main(["ci", "comment"]) == 2
+    assert "by a job of its own, for the event workflow_run" in capsys.readouterr().err
+    assert forge.requests == []
 
 
 def test_the_newest_baseline_of_the_default_branch_is_fetched(forge: ForgeServer) -> None:
@@ -159,7 +203,7 @@ def test_an_archive_that_would_unpack_to_too_much_is_refused(
     content = archive(**{f"{number}.json": "0" * 600_000 for number in range(2)})
     forge.artifacts.append(Artifact("schedprof-baseline", content))
     assert main(["ci", "baseline"]) == 1
-    assert capsys.readouterr().err == "schedprof: the baseline has 1200000 bytes, too many\n"
+    assert capsys.readouterr().err == "schedprof: the artifact has 1200000 bytes, too many\n"
     assert not Path(".schedprof").exists()
 
 
@@ -174,10 +218,10 @@ SHAPES = (
 def test_an_answer_of_another_shape_is_one_clear_error(
     forge: ForgeServer, step: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_summary(SUMMARY)
+    write_event({"workflow_run": ENDED})
     for shape in SHAPES:
         forge.instead = shape
-        is_empty = (step, shape) == ("comment", b"[]")  # no comment yet, which is an answer
+        is_empty = (step, shape) == ("comment", b"[]")  # no pull request, which is an answer
         assert main(["ci", step]) == (0 if is_empty else 1)
         lines = capsys.readouterr().err.splitlines()
         assert len(lines) == (0 if is_empty else 1)
@@ -204,7 +248,7 @@ def test_an_artifact_that_is_no_archive_is_an_error(
 ) -> None:
     forge.artifacts.append(Artifact("schedprof-baseline", content))
     assert main(["ci", "baseline"]) == 1
-    assert "the baseline cannot be unpacked" in capsys.readouterr().err
+    assert "the artifact cannot be unpacked" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -273,6 +317,5 @@ def test_a_mistake_is_named(
         monkeypatch.delenv(variable)
     else:
         monkeypatch.setenv(variable, value)
-    write_summary(SUMMARY)
-    assert main(["ci", "comment"]) > 0
+    assert main(["ci", "baseline"]) > 0
     assert said in capsys.readouterr().err

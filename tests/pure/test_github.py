@@ -17,7 +17,7 @@ from pytest_schedprof.judge.explanation import source_change
 from pytest_schedprof.model.explanation import Cost, Explanation, Part, Source
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.report.markup import Line, code, plain
+from pytest_schedprof.report.markup import code, plain
 from pytest_schedprof.report.summary import MOST_BYTES, run_markdown
 
 
@@ -29,7 +29,7 @@ def test_what_got_worse_comes_first() -> None:
         limited(Verdict.FAIL, test_id="test_broken"),
         changed(1.5, test_id="test_worse"),
     ]
-    text = run_markdown(results, ".schedprof/run", [Line("  new: test_<new>")])
+    text = run_markdown(results, ".schedprof/run", ["new: test_<new>"])
     assert "\n- new: test\\_&lt;new&gt;\n" in text
     assert text.splitlines()[0] == (
         "## ❌ Scheduler performance: 2 regressed, 2 improved; "
