@@ -51,8 +51,8 @@ REFUSED = (401, 403, 404)
 """Statuses if a token may not do it; what a token may not see is said to be missing."""
 
 NOTE = (
-    "; the job that runs the tests needs `permissions: {contents: read, actions: read}`, and that of "
-    "the comment `{actions: read, pull-requests: write}`"
+    "; the job of the tests needs `permissions: {contents: read, actions: read}`, that of the "
+    "comment `{actions: read, pull-requests: write}`"
 )
 
 A_PAGE, ANSWER_S, MOST_UNPACKED = 100, 60.0, 2**30
