@@ -59,7 +59,7 @@ class Runner:
     def run(self, name: str, event: dict[str, Any]) -> subprocess.CompletedProcess[str]:
         """Commit everything and run the workflow for an event."""
         self._git("add", "--all")
-        self._git("commit", "--quiet", "--message=change")
+        self._git("commit", "--quiet", "--allow-empty", "--message=change")
         (self.path / "event.json").write_text(json.dumps(event))
         return subprocess.run(
             [str(Path(sys.executable).with_name("act")), *self._options(), name],
