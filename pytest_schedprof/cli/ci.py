@@ -7,6 +7,7 @@ import json
 import os
 import re
 import struct
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.client import HTTPException
@@ -55,7 +56,7 @@ NOTE = (
     "comment `{actions: read, pull-requests: write}`"
 )
 
-A_PAGE, ANSWER_S, MOST_UNPACKED = 100, 60.0, 2**30
+A_PAGE, SILENT_S, ANSWER_S, MOST_BYTES = 100, 60.0, 300.0, 2**30
 
 PART = re.compile(r"[^/\\:]+\.json|sources/[^/\\:]+\.jsonl")
 """Matches the names of a baseline's files."""
@@ -283,8 +284,8 @@ class GitHub:
         if self._token:  # a redirect to a store of files does not take it along
             request.add_unredirected_header("Authorization", f"Bearer {self._token}")
         try:
-            with urlopen(request, timeout=ANSWER_S) as answer:
-                content: bytes = answer.read()
+            with urlopen(request, timeout=SILENT_S) as answer:
+                return _all_of(answer)
         except HTTPError as error:
             with error:
                 words = error.read(200).decode("utf-8", "replace")
@@ -292,7 +293,16 @@ class GitHub:
             raise ForgeError(f"schedprof: {method} {url}: {text}", error.code) from None
         except (OSError, HTTPException, ValueError) as error:
             raise ForgeError(f"schedprof: {method} {url}: {error}") from None
-        return content
+
+
+def _all_of(answer: Any) -> bytes:
+    """Return all of an answer, which may take so long and have so many bytes."""
+    content, deadline = bytearray(), time.monotonic() + ANSWER_S
+    while piece := answer.read1(2**16):
+        content += piece
+        if len(content) > MOST_BYTES or time.monotonic() > deadline:
+            raise ValueError(f"more than {MOST_BYTES} bytes, or {ANSWER_S:g} s")
+    return bytes(content)
 
 
 def _unpack(content: bytes, place: Path, known: re.Pattern[str]) -> None:
@@ -304,7 +314,7 @@ def _unpack(content: bytes, place: Path, known: re.Pattern[str]) -> None:
         with ZipFile(BytesIO(content)) as archive:
             files = [entry for entry in archive.infolist() if known.fullmatch(entry.filename)]
             size = sum(entry.file_size for entry in files)
-            if size > MOST_UNPACKED:
+            if size > MOST_BYTES:
                 raise ForgeError(f"schedprof: the artifact has {size} bytes, too many")
             archive.extractall(place, files)
     except CORRUPT as error:

@@ -56,20 +56,18 @@ def after(forge: ForgeServer) -> ForgeServer:
 
 def run_of(*results: Result, text: str = "anything") -> bytes:
     """Return an artifact with the records of a run, and with a text that a stranger wrote."""
-    files = {f"tests/{number}/result.json": of for number, of in enumerate(results)}
-    entries = [entry_of(of, str(Path(name).parent)) for name, of in files.items()]
+    tests = {f"tests/{number}/result.json": of for number, of in enumerate(results)}
+    entries = [entry_of(of, str(Path(name).parent)) for name, of in tests.items()]
     run = Run("20261124T101500-3fa2c1", "2026-11-24", 1, tuple(entries), unmatched=("new: test_b",))
-    records = {name: encode(of).decode() for name, of in files.items()}
+    records = {name: encode(of).decode() for name, of in tests.items()}
     records["run.json"] = encode(run).decode()
-    return archive(
-        **{f"{run.run_id}/{name}": content for name, content in records.items()},
-        **{f"{run.run_id}/summary.md": text},
-    )
+    files = {f"{run.run_id}/{name}": content for name, content in records.items()}
+    return archive({**files, f"{run.run_id}/summary.md": text})
 
 
-def archive(**files: str) -> bytes:
+def archive(files: dict[str, str], kind: int = zipfile.ZIP_STORED) -> bytes:
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as opened:
+    with zipfile.ZipFile(content, "w", kind) as opened:
         for name, text in files.items():
             opened.writestr(name, text)
     return content.getvalue()
@@ -149,16 +147,16 @@ def test_where_code_of_a_pull_request_runs_nothing_comments(
 def test_the_newest_baseline_of_the_default_branch_is_fetched(forge: ForgeServer) -> None:
     name = "schedprof-baseline"
     forge.artifacts += [
-        Artifact(name, archive(**{"a.json": "old"})),
-        Artifact(name, archive(**{"a.json": "right", "sources/b.jsonl": "text"})),
-        Artifact(name, archive(**{"a.json": "of a branch"}), branch="change"),
-        Artifact(name, archive(**{"a.json": "of a fork"}), repository=FORKS_ID),
-        Artifact(name, archive(**{"a.json": "of nobody"}), has_ids=False),
+        Artifact(name, archive({"a.json": "old"})),
+        Artifact(name, archive({"a.json": "right", "sources/b.jsonl": "text"})),
+        Artifact(name, archive({"a.json": "of a branch"}), branch="change"),
+        Artifact(name, archive({"a.json": "of a fork"}), repository=FORKS_ID),
+        Artifact(name, archive({"a.json": "of nobody"}), has_ids=False),
         # Both have the default branch as theirs, and may have run a stranger's code.
-        Artifact(name, archive(**{"a.json": "of a comment"}), event="issue_comment"),
-        Artifact(name, archive(**{"a.json": "of another run"}), event="workflow_run"),
-        Artifact(name, archive(**{"a.json": "expired"}), is_expired=True),
-        Artifact("schedprof", archive(**{"a.json": "no baseline"})),
+        Artifact(name, archive({"a.json": "of a comment"}), event="issue_comment"),
+        Artifact(name, archive({"a.json": "of another run"}), event="workflow_run"),
+        Artifact(name, archive({"a.json": "expired"}), is_expired=True),
+        Artifact("schedprof", archive({"a.json": "no baseline"})),
     ]
     assert main(["ci", "baseline"]) == 0
     place = Path(".schedprof/baselines/main")
@@ -174,7 +172,7 @@ def test_an_archive_writes_nothing_elsewhere(forge: ForgeServer) -> None:
         "C:\\evil.json",
         "x/b.json",
     )
-    content = archive(**dict.fromkeys(names, "evil"), **{"a.json": "right", "evil.py": ""})
+    content = archive({**dict.fromkeys(names, "evil"), "a.json": "right", "evil.py": ""})
     forge.artifacts.append(Artifact("schedprof-baseline", content))
     before = {path for path in Path().rglob("*") if path.is_file()}
     assert main(["ci", "baseline"]) == 0
@@ -190,7 +188,7 @@ def test_a_link_in_the_checkout_leads_nothing_out_of_it(
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     Path(".schedprof").symlink_to(elsewhere)
-    forge.artifacts.append(Artifact("schedprof-baseline", archive(**{"a.json": "text"})))
+    forge.artifacts.append(Artifact("schedprof-baseline", archive({"a.json": "text"})))
     assert main(["ci", "baseline"]) == 1
     assert "'.schedprof/baselines/main' leads out of the checkout" in capsys.readouterr().err
     assert list(elsewhere.iterdir()) == []
@@ -199,12 +197,27 @@ def test_a_link_in_the_checkout_leads_nothing_out_of_it(
 def test_an_archive_that_would_unpack_to_too_much_is_refused(
     forge: ForgeServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pytest_schedprof.cli.ci.MOST_UNPACKED", 10**6)
-    content = archive(**{f"{number}.json": "0" * 600_000 for number in range(2)})
+    monkeypatch.setattr("pytest_schedprof.cli.ci.MOST_BYTES", 10**6)
+    files = {f"{number}.json": "0" * 600_000 for number in range(2)}
+    content = archive(files, zipfile.ZIP_DEFLATED)
     forge.artifacts.append(Artifact("schedprof-baseline", content))
     assert main(["ci", "baseline"]) == 1
     assert capsys.readouterr().err == "schedprof: the artifact has 1200000 bytes, too many\n"
     assert not Path(".schedprof").exists()
+
+
+@pytest.mark.parametrize(("name", "most"), [("MOST_BYTES", 1000), ("ANSWER_S", 0.0)])
+def test_an_answer_that_never_ends_is_not_waited_for(
+    forge: ForgeServer,
+    name: str,
+    most: float,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(f"pytest_schedprof.cli.ci.{name}", most)
+    forge.instead = b"[" * 2000
+    assert main(["ci", "baseline"]) == 1
+    assert f"{most:g}" in capsys.readouterr().err.partition(": more than ")[2]
 
 
 SHAPES = (
@@ -233,13 +246,13 @@ def test_an_answer_of_another_shape_is_one_clear_error(
 def test_a_baseline_that_may_not_be_read_is_an_error_with_the_remedy(
     forge: ForgeServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    forge.artifacts.append(Artifact("schedprof-baseline", archive(**{"a.json": ""})))
+    forge.artifacts.append(Artifact("schedprof-baseline", archive({"a.json": ""})))
     monkeypatch.delenv("GITHUB_TOKEN")
     assert main(["ci", "baseline"]) == 1
     assert "actions: read" in capsys.readouterr().err
 
 
-WHOLE = archive(**{"a.json": "text" * 100})
+WHOLE = archive({"a.json": "text" * 100})
 
 
 @pytest.mark.parametrize("content", [WHOLE[:-10], WHOLE.replace(b"textt", b"other", 1)])
@@ -283,7 +296,7 @@ def test_only_a_push_schedule_or_dispatch_of_the_default_branch_saves_a_baseline
     saved = ".schedprof/baselines/main" if "save" in option else ""
     assert outputs() == {"option": option if saved else "", "saved": saved}
     assert ("::notice::main has no baseline yet" in capsys.readouterr().out) == (not saved)
-    forge.artifacts.append(Artifact("schedprof-baseline", archive(**{"a.json": "{}"})))
+    forge.artifacts.append(Artifact("schedprof-baseline", archive({"a.json": "{}"})))
     assert outputs() == {"option": option, "saved": saved}
     assert f"option for pytest: {option}\n" in capsys.readouterr().out
     url = "s3://bucket/main"
