@@ -80,7 +80,7 @@ def burn_here(dask_scheduler: Any = None) -> None:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalProcesses]:
     """A cluster with a worker."""
-    cluster = LocalProcesses(1, timeout_s=60)
+    cluster = LocalProcesses(1, timeout_s=300)
     yield cluster
     cluster.close()
 
@@ -287,7 +287,7 @@ def test_readme_first_example(tmp_path: Path) -> None:
         today = today.replace(word, replacement)
     script = f"README = {README!r}\nTODAY = {today!r}\n{IN_TURN}"
     command = [sys.executable, "-c", script]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=tmp_path)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=500, cwd=tmp_path)
     assert process.returncode == 0, process.stderr
     assert re.search("mean|str", process.stdout)
     assert f"{UPDATE}_hlg is called {UPDATE} today" in process.stderr

@@ -55,7 +55,6 @@ KINDS = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_clusters_of_dasks_and_their_clients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,7 +81,8 @@ def test_clusters_of_dasks_and_their_clients(
         for backend in record.backends:
             assert backend.window.tasks == 100
             if backend.shares is not None:
-                assert backend.shares.busy_samples > 10
+                functions = [of.function for of in backend.shares.functions]
+                assert any(name.endswith("burn_scheduler_cpu") for name in functions)
 
 
 def test_what_is_not_connected_is_refused_in_words() -> None:

@@ -24,7 +24,7 @@ TRANSITIONS = "calls(distributed.scheduler:SchedulerState._transition)"
         "share(@transitions) <= 99%", backend=name, rate=200), id=name)
     for name in ("pyspy", "cputime")
 ])
-@gen_cluster(client=True, timeout=100)
+@gen_cluster(client=True, timeout=300)
 async def test_samples(c, s, a, b):
     for _ in range(3):
         await wait(c.map(inc, range(150), pure=False))
@@ -34,26 +34,26 @@ def counted(name, most, count):
     return pytest.param(count, marks=mark, id=name)
 
 @pytest.mark.parametrize("count", [
-    counted("one", 6.1, 100), counted("another", 6.1, 100), counted("broken", 4, 10)
+    counted("one", 6.1, 50), counted("another", 6.1, 50), counted("broken", 4, 10)
 ])
-@gen_cluster(client=True, timeout=100)
+@gen_cluster(client=True, timeout=300)
 async def test_counts(c, s, a, b, count):
     for _ in range(2):
         await wait(c.map(inc, range(count), pure=False))
 
 @pytest.mark.schedprof("bytes_in <= 100kB", "messages_in <= 20", backend="counts")
-@gen_cluster(client=True, timeout=60)
+@gen_cluster(client=True, timeout=300)
 async def test_data_that_the_scheduler_never_saw(c, s, a, b):
     await c.scatter([bytes(5_000_000)], direct=True)
     await wait(c.map(inc, range(10)))
 
 @pytest.mark.schedprof("share(@graph-intake) <= 40%", "share(@comm) <= 1%", backend="cputime")
-@gen_cluster(client=True, timeout=60)
+@gen_cluster(client=True, timeout=300)
 async def test_a_graph_that_the_test_builds(c, s, a, b):
     began = time.process_time()
     while time.process_time() - began < 1:
         dask.delayed(sum)([dask.delayed(inc)(i) for i in range(100)])
-    await wait(c.map(inc, range(200)))
+    await wait(c.map(inc, range(20)))
 
 def test_then():
     from distributed import Scheduler
@@ -98,7 +98,7 @@ def test_before(idle):
     pass
 
 @pytest.mark.schedprof(backend="cputime", rate=200)
-@gen_cluster(client=True, timeout=100)
+@gen_cluster(client=True, timeout=300)
 async def test_beside_an_idle_one(c, s, a, b):
     await wait(c.map(inc, range(100), pure=False))
 """,
@@ -116,7 +116,6 @@ def session(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_nothing_stays_in_dask_and_an_idle_scheduler_in_a_thread_is_no_matter(
     session: Finished,
 ) -> None:
@@ -197,7 +196,7 @@ from distributed.utils_test import gen_cluster
 
 pytestmark = pytest.mark.schedprof(backend="cputime")
 
-@gen_cluster(client=True, timeout=100)
+@gen_cluster(client=True, timeout=300)
 async def test_with_a_scheduler(c, s, a, b):
     await wait(c.map(inc, range(100), pure=False))
 
