@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from distributed import Client
+from support import wait_for
 
 from pytest_schedprof import pyspy_on_scheduler, viztrace_scheduler
 from pytest_schedprof.clusters.own import LocalProcesses
@@ -214,9 +216,15 @@ def test_children_of_the_scheduler_are_sampled_but_not_our_watchdog(
     client: Client, tmp_path: Path
 ) -> None:
     pid = client.run_on_scheduler(child_for, CHILD)
+
+    def stops() -> int:  # it never waits by itself: only py-spy stops it
+        return psutil.Process(pid).num_ctx_switches().voluntary
+
     try:
+        before = stops()
         with pyspy_on_scheduler(tmp_path / "profile.json"):
             client.run_on_scheduler(burn_here)
+            wait_for(lambda: stops() > before + 5, "samples of the child")
     finally:
         client.run_on_scheduler(end_child)
     profiles = json.loads((tmp_path / "profile.json").read_text())["profiles"]

@@ -24,7 +24,7 @@ from runner import Runner
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "docs" / "ci"
 
-ARGUMENTS = "tests --schedprof-cluster=virtual --schedprof-workers=4"
+ARGUMENTS = "tests --schedprof-cluster=virtual --schedprof-workers=4 --schedprof-rounds=1"
 
 TIMEOUT_S = 500
 
@@ -167,7 +167,8 @@ def test_the_steps_of_jenkins_compare_with_the_primary_branch(jobs: Jobs) -> Non
     for opened, closed in ("{}", "()", "[]"):
         assert text.count(opened) == text.count(closed)
     (commands,) = re.findall("sh '''(.*?)'''", text, re.DOTALL)
-    variables = {"TESTS": ARGUMENTS, "BASELINE": str(jobs.path / "bucket" / "main")}
+    bucket = str(jobs.path / "bucket" / "main")
+    variables = {"PYTHONHASHSEED": "0", "TESTS": ARGUMENTS, "BASELINE": bucket}
     assert jobs.run(commands, {**variables, "BRANCH_IS_PRIMARY": "true"}) == 0
     jobs.slow_down()
     assert jobs.run(commands, variables) == 1
@@ -177,10 +178,10 @@ def test_the_steps_of_jenkins_compare_with_the_primary_branch(jobs: Jobs) -> Non
     assert any("heavy:Counter.transition" in name for name in jobs.regressed())
 
 
-WORKFLOW = """
+WORKFLOW = f"""
 name: scheduler
 on: [push, pull_request]
-permissions: {contents: read, actions: read, pull-requests: write}
+permissions: {{contents: read, actions: read, pull-requests: write}}
 jobs:
   scheduler:
     runs-on: ubuntu-latest
@@ -188,7 +189,7 @@ jobs:
       - uses: actions/checkout@9c091bb21b7c1c1d1991bb908d89e4e9dddfe3e0 # v7.0.0
       - uses: dask-contrib/pytest-schedprof@main
         with:
-          pytest: tests --schedprof-cluster=virtual --schedprof-workers=4
+          pytest: {ARGUMENTS}
 """
 
 REPOSITORY = {"default_branch": "main"}

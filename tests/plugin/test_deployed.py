@@ -49,7 +49,7 @@ THREADS = "distributed.LocalCluster(dashboard_address=':0', processes=False"
 
 KINDS = {
     "elsewhere": (ELSEWHERE, ["pyspy", "cputime", "counts"], ["cluster", "client"]),
-    "processes": (PROCESSES, ["pyspy", "counts"], ["client"]),
+    "processes": (PROCESSES, ["counts"], ["client"]),
     "threads": (THREADS, ["counts"], ["cluster"]),
 }
 

@@ -414,7 +414,7 @@ def test_next(schedprof_scheduler):
     pass
 """,
         f"--schedprof-cluster={somebodys.address}",
-        "--schedprof-timeout=10",
+        "--schedprof-timeout=100",
     )
     result.assert_outcomes(failed=1, errors=1)
     result.stdout.fnmatch_lines(["schedprof: the scheduler at * hung up *"])

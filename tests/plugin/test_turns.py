@@ -166,7 +166,7 @@ def test_what_was_measured_before_an_interrupt_is_kept(project: Project, other: 
         count = len(rounds.read())
     if count == 7:
         print("interrupt me", flush=True)
-        time.sleep(60)
+        time.sleep(600)
 """,
     )
     against = f"--schedprof-against={other}"

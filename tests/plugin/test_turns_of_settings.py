@@ -138,7 +138,7 @@ import dask
     assert method == {{3: "p2p", 2: None}}[len(schedprof_scheduler.workers)]
 """
     options = ("--schedprof-against=config:array.rechunk.method=p2p,workers=3",)
-    project.run_test(body, *LOCAL, AT_LEISURE, *options)
+    project.run_test(body, *LOCAL, "--schedprof-budget=150", *options)
     assert not project.result().troubles
     (comparison,) = project.result().comparisons
     assert comparison.settings == (
