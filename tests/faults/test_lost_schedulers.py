@@ -62,7 +62,7 @@ def lost(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     (project.path / "tox.ini").write_text(INI)
     roomy = "--schedprof-option=viztracer.tracer_entries=8000000"  # a full buffer is told instead
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "8s")  # not 30
+        patch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "20s")  # not 30
         outcome = harmed(project, OWN_HARM.replace("BACKENDS", repr(BACKENDS)), roomy)
     names = {f"test_rounds[{backend}]" for backend in BACKENDS}
     names |= {"test_samples", "test_allocations"}

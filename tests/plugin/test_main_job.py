@@ -237,31 +237,6 @@ def test_finds_all_in_order(schedprof_scheduler):
     result.assert_outcomes(passed=8)
 
 
-@pytest.mark.slow
-def test_from_the_third_session_on_the_table_shows_how_figures_went(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A page of the job that cannot be written is one line and no failure."""
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path))
-    project.write(
-        """
-@pytest.mark.schedprof(backend="counts", cluster="virtual", workers=2)
-def test_it(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
-"""
-    )
-    for number in range(1, 4):
-        result = project.run()
-        assert result.ret == 0
-        (line,) = [line for line in result.outlines if "GITHUB_STEP_SUMMARY" in line]
-        assert line.startswith(f"schedprof: cannot append the summary to {str(project.path)!r}")
-        series = [line for line in result.outlines if line.endswith(f" in {number} runs")]
-        assert len(series) == (number == 3)
-    assert series[0].startswith("    bytecodes ")
-    for run in (project.path / ".schedprof").glob("2*"):
-        assert (run / "summary.md").exists()
-
-
 COROUTINES = f"""
 @pytest.fixture
 def anyio_backend():

@@ -78,7 +78,7 @@ def test_it_is_below_the_dots_between_runs_and_leaves_nothing(project: Project) 
     project.write(BODY.replace("    assert False\n", "") + LONG)
     text = on_terminal(project)
     # Without those of runs that last, which a quick machine may not have.
-    lines = [line for line in beside(text) if "so far" not in line]
+    lines = [line for line in beside(text) if ", this run" not in line]
     assert lines[0] == "schedprof: run 1 of 2, 0 tasks done"
     assert re.fullmatch("schedprof: run 2 of 2, about [0-9]+ s left, 20 tasks done", lines[1])
     assert lines[2] == lines[-1] == ""
