@@ -171,7 +171,7 @@ class Finished(Kept):
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=1500,
         )
         assert "INTERNALERROR" not in self.process.stdout + self.process.stderr
         self.lines = self.process.stdout.splitlines()
@@ -208,7 +208,7 @@ class Project(Kept):
         """Write a test file; its imports and `burn` are provided."""
         (self.path / name).write_text(HEADER + body)
 
-    def run(self, *arguments: str, timeout_s: float = 300) -> pytest.RunResult:
+    def run(self, *arguments: str, timeout_s: float = 1500) -> pytest.RunResult:
         """Run a session of pytest, which must end in time and leave no process behind."""
         if self.is_apart:
             others = [argument for name in self.plugins for argument in ("-p", name)]
@@ -257,7 +257,7 @@ class Project(Kept):
         except (psutil.Error, OSError):
             return False  # it is a zombie, or belongs to another user
 
-    def run_test(self, body: str, *arguments: str, timeout_s: float = 300) -> pytest.RunResult:
+    def run_test(self, body: str, *arguments: str, timeout_s: float = 1500) -> pytest.RunResult:
         """Write a test file and run it."""
         self.write(body)
         return self.run(*arguments, timeout_s=timeout_s)
@@ -288,7 +288,7 @@ def shares_in(result: Result) -> SampledShares:
     return backend.shares
 
 
-def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 15) -> None:
+def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
     """Poll until the condition holds; for conditions that cannot notify."""
     assert settle(condition, timeout_s), f"waited {timeout_s:g} s for {what}"
 

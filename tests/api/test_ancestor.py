@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from distributed import Client
+from support import wait_for
 
 from pytest_schedprof import pyspy_on_scheduler, viztrace_scheduler
 from pytest_schedprof.clusters.own import LocalProcesses
@@ -80,7 +82,7 @@ def burn_here(dask_scheduler: Any = None) -> None:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalProcesses]:
     """A cluster with a worker."""
-    cluster = LocalProcesses(1, timeout_s=60)
+    cluster = LocalProcesses(1, timeout_s=300)
     yield cluster
     cluster.close()
 
@@ -214,9 +216,15 @@ def test_children_of_the_scheduler_are_sampled_but_not_our_watchdog(
     client: Client, tmp_path: Path
 ) -> None:
     pid = client.run_on_scheduler(child_for, CHILD)
+
+    def stops() -> int:  # it never waits by itself: only py-spy stops it
+        return psutil.Process(pid).num_ctx_switches().voluntary
+
     try:
+        before = stops()
         with pyspy_on_scheduler(tmp_path / "profile.json"):
             client.run_on_scheduler(burn_here)
+            wait_for(lambda: stops() > before + 5, "samples of the child")
     finally:
         client.run_on_scheduler(end_child)
     profiles = json.loads((tmp_path / "profile.json").read_text())["profiles"]
@@ -287,7 +295,7 @@ def test_readme_first_example(tmp_path: Path) -> None:
         today = today.replace(word, replacement)
     script = f"README = {README!r}\nTODAY = {today!r}\n{IN_TURN}"
     command = [sys.executable, "-c", script]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=tmp_path)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=500, cwd=tmp_path)
     assert process.returncode == 0, process.stderr
     assert re.search("mean|str", process.stdout)
     assert f"{UPDATE}_hlg is called {UPDATE} today" in process.stderr

@@ -52,7 +52,7 @@ def client(cluster: LocalProcesses) -> Iterator[Client]:
 @pytest.fixture
 def own_cluster() -> Iterator[LocalProcesses]:
     """A cluster that a test may break."""
-    cluster = LocalProcesses(0, timeout_s=30)
+    cluster = LocalProcesses(0, timeout_s=300)
     yield cluster
     cluster.close()
 
@@ -141,7 +141,7 @@ def test_scheduler_killed_in_a_body_that_raises(
         kill(own_cluster, client)
         raise KeyError("the body's own")
 
-    profiling = pyspy_on_scheduler(tmp_path / "profile.json", timeout=10)
+    profiling = pyspy_on_scheduler(tmp_path / "profile.json", timeout=60)
     with Client(own_cluster.address) as client, pytest.raises(KeyError) as caught, profiling:
         body(client)
     notes = getattr(caught.value, "__notes__", caplog.messages)

@@ -43,7 +43,7 @@ def burn_scheduler_cpu(seconds: float, dask_scheduler: Any = None) -> None:
         pass
 
 
-def burn(client: Client, seconds: float = 0.4) -> None:
+def burn(client: Client, seconds: float) -> None:
     client.run_on_scheduler(burn_scheduler_cpu, seconds)
 
 
@@ -65,11 +65,14 @@ def burned_share(result: Result) -> float:
 def test_result_and_artifacts(client: Client, tmp_path: Path, backend: str) -> None:
     place = tmp_path / "made" / "place"
     with profile_scheduler(backend, place, name="burning") as profile:
-        burn(client)
+        burn(client, 0.4)
     result = profile.result
     assert (result.test_id, result.outcome, result.troubles) == ("burning", "passed", ())
-    assert burned_share(result) > 0.8
-    assert result.backends[0].window.cpu_seconds > 0.36
+    (measured,) = result.backends
+    assert measured.shares is not None
+    hottest = max(measured.shares.functions, key=lambda of: of.self_share.value)
+    assert hottest.function.endswith(":burn_scheduler_cpu")
+    assert measured.window.cpu_seconds > 0.36
     assert read_record(place / "result.json", Result) == result
     kept = {path.name for path in place.iterdir()}
     assert kept == {"result.json", *result.backends[0].artifacts}
@@ -99,22 +102,22 @@ def test_async_with_and_measure(cluster: LocalProcesses, tmp_path: Path) -> None
 
 
 def test_limit_that_is_broken(client: Client, tmp_path: Path) -> None:
-    profiling = profile_scheduler(directory=tmp_path, limits=[FALSE])
+    profiling = profile_scheduler("cputime", tmp_path, limits=[FALSE])
     line = r"schedprof: limit broken: share.* holds"
     with pytest.raises(LimitBrokenError, match=line) as caught, profiling as profile:
-        burn(client)
-    kept = tmp_path / "scheduler.pyspy.speedscope.json"
+        burn(client, 0.7)
+    kept = tmp_path / "scheduler.cputime.speedscope.json"
     assert min(str(kept), os.path.relpath(kept), key=len) in str(caught.value)
     assert profile.result.verdict is Verdict.FAIL
     assert (tmp_path / "result.json").exists()
 
 
 def test_limit_that_is_inconclusive_raises_only_under_strict(client: Client) -> None:
-    limit = f"share({BURNED}) <= 97%"
-    with profile_scheduler(limits=limit) as profile:
+    limit = f"share({BURNED}) <= 97%"  # of 20 samples, as it is CPU time that is sampled
+    with profile_scheduler("cputime", limits=limit) as profile:
         burn(client, 0.2)
     assert profile.result.verdict is Verdict.INCONCLUSIVE
-    profiling = profile_scheduler(limits=limit, strict=True)
+    profiling = profile_scheduler("cputime", limits=limit, strict=True)
     with pytest.raises(LimitBrokenError, match="limit inconclusive"), profiling:
         burn(client, 0.2)
 
@@ -122,10 +125,11 @@ def test_limit_that_is_inconclusive_raises_only_under_strict(client: Client) -> 
 @pytest.mark.slow
 def test_body_that_raises_is_not_hidden_by_a_broken_limit(client: Client) -> None:
     def body() -> None:
-        burn(client)
+        burn(client, 0.7)
         raise KeyError("the body's own")
 
-    with pytest.raises(KeyError) as caught, profile_scheduler(limits=[FALSE]) as profile:
+    profiling = profile_scheduler("cputime", limits=[FALSE])
+    with pytest.raises(KeyError) as caught, profiling as profile:
         body()
     assert profile.result.outcome == "failed"
     assert profile.result.verdict is Verdict.FAIL
@@ -198,8 +202,6 @@ def test_there_is_no_result_within_the_body(client: Client) -> None:
     with profile_scheduler("counts") as profile, refused:
         profile.result  # noqa: B018
 
-
-TIMEOUT_S = 110
 
 HEADER = """
 import asyncio, os
@@ -278,7 +280,7 @@ async def main():
     while profilers():  # its loop goes on
         await asyncio.sleep(0.05)
 
-asyncio.run(asyncio.wait_for(main(), 60))
+asyncio.run(asyncio.wait_for(main(), 400))
 """,
 }
 """Scripts that profile, and of which two close the scheduler in a body that is profiled."""
@@ -289,9 +291,7 @@ asyncio.run(asyncio.wait_for(main(), 60))
 def test_users_see_the_scheduler_in_their_process(tmp_path: Path, kind: str) -> None:
     (tmp_path / "script.py").write_text(HEADER + SCRIPTS[kind])
     command = [sys.executable, "script.py"]
-    process = subprocess.run(
-        command, capture_output=True, text=True, timeout=TIMEOUT_S, cwd=tmp_path
-    )
+    process = subprocess.run(command, capture_output=True, text=True, timeout=500, cwd=tmp_path)
     assert process.returncode == 0, process.stderr
     assert json.loads((tmp_path / "pyspy.json").read_text())["profiles"]
     events = json.loads((tmp_path / "viztracer.json").read_text())["traceEvents"]

@@ -72,7 +72,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     (path / "test_it.py").write_text(BODY)
     environment = {**os.environ, AUTOLOAD: "1", "GITHUB_STEP_SUMMARY": str(path / "page.md")}
     process = subprocess.run(
-        SESSION, cwd=path, env=environment, capture_output=True, text=True, timeout=100
+        SESSION, cwd=path, env=environment, capture_output=True, text=True, timeout=500
     )
     assert process.returncode == 1, process.stdout + process.stderr
     return Session(path, process.stdout)
@@ -150,12 +150,12 @@ def opened(*arguments: str) -> Iterator[tuple[str, int, str]]:
         address, _, path = line.partition("http://127.0.0.1:")[2].partition(" ")[0].partition("/")
         yield line, int(address), f"/{path}"
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=200)
     assert (process.returncode, errors) == (0, "")
 
 
 def answered(port: int, path: str, host: str = "") -> tuple[int, bytes]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = HTTPConnection("127.0.0.1", port, timeout=200)
     connection.request("GET", path, headers={"Host": host} if host else {})
     response = connection.getresponse()
     content = response.read()

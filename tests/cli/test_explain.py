@@ -66,7 +66,6 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_a_dearer_function_is_explained_by_its_lines(
     project: Project,
     other: tuple[Path, int],
@@ -78,7 +77,7 @@ def test_a_dearer_function_is_explained_by_its_lines(
     project.is_apart = True
     against = f"--schedprof-against={interpreter}"
     detail = ("--schedprof-option", "counts.detail=true")
-    done = project.run_test(TEST, *OPTIONS, against, *detail, timeout_s=120)
+    done = project.run_test(TEST, *OPTIONS, against, *detail)
     done.assert_outcomes(passed=1)  # it improved
     run = project.run_directory
     assert "### Why" not in (run / "summary.md").read_text()
@@ -104,7 +103,6 @@ def test_a_dearer_function_is_explained_by_its_lines(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_results_without_sources_and_lines_say_what_is_missing(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,7 +129,6 @@ COUNTED = (*OPTIONS, "--schedprof-rounds=1", "--schedprof-save=main")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("options", "planting", "sentence"), [(SAMPLED, BUSY, ""), (COUNTED, PLANTING, ADDED)]
 )

@@ -361,7 +361,7 @@ def test_it(schedprof_scheduler):
 """)
     git = ["git", "-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
     for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message=one"]):
-        subprocess.run([*git, *command], cwd=project.path, check=True, timeout=60)
+        subprocess.run([*git, *command], cwd=project.path, check=True)
     project.run().assert_outcomes(passed=1)
     capsys.readouterr()
     series = by_name(recorded(capsys, str(project.path / ".schedprof")))

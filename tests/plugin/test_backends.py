@@ -8,7 +8,7 @@ from support import Project
 BODY = """
 @pytest.mark.schedprof("share(@comm) <= 99%", options={"native": False}, backend="pyspy")
 def test_it(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(inc, range(300), pure=False))
+    wait(schedprof_scheduler.client.map(inc, range(50), pure=False))
     print("the body ran")
 """
 
@@ -20,7 +20,7 @@ def test_those_that_disturb_have_a_run_of_the_body_for_themselves(project: Proje
     assert result.stdout.str().count("the body ran") == 3
     backends = {backend.backend: backend for backend in project.result().backends}
     assert set(backends) == {"counts", "cputime", "pyspy", "cprofile"}
-    assert {backend.window.tasks for backend in backends.values()} == {300}
+    assert {backend.window.tasks for backend in backends.values()} == {50}
     assert backends["pyspy"].window == backends["cputime"].window
     assert backends["counts"].costs is not None
     assert backends["counts"].shares is None
@@ -50,7 +50,7 @@ def spin(number):
 @pytest.mark.schedprof("share(*:spin) <= 5%", rate=200,
                        targets=("scheduler", "workers"))
 def test_it(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(spin, range(20), pure=False))
+    wait(schedprof_scheduler.client.map(spin, range(10), pure=False))
 """
     )
     result.assert_outcomes(passed=1)  # limits apply only to the scheduler, which never spins

@@ -86,15 +86,12 @@ WRONG_MARKERS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
-def test_wrong_marker_is_one_error_of_its_own_test(
-    project: Project, workers: tuple[str, ...]
-) -> None:
+def test_wrong_marker_is_one_error_of_its_own_test(project: Project) -> None:
     tests = [
         f"@pytest.mark.schedprof({arguments})\ndef test_{number}(schedprof_scheduler):\n    pass\n"
         for number, (arguments, _) in enumerate(WRONG_MARKERS)
     ]
-    result = project.run_test("\n".join([*tests, "def test_other():\n    pass\n"]), *workers)
+    result = project.run_test("\n".join([*tests, "def test_other():\n    pass\n"]))
     result.assert_outcomes(errors=len(WRONG_MARKERS), passed=1)
     for _, message in WRONG_MARKERS:
         result.stdout.fnmatch_lines_random([message])
@@ -123,7 +120,6 @@ def test_stars(schedprof_scheduler):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_pattern_that_names_nothing_fails_and_keeps_the_profile(project: Project) -> None:
     """One of many stars stops no scheduler."""
     result = project.run_test(PATTERNS)

@@ -36,7 +36,7 @@ def schedprof_cluster():
 @pytest.mark.parametrize("time", [1, 2])
 def test_{name}(schedprof_scheduler, time):
     assert schedprof_scheduler.address == {address!r}
-    burn(schedprof_scheduler, 0.3)
+    burn(schedprof_scheduler, 0.1)
 """
 
 
@@ -55,13 +55,13 @@ def test_fixture_of_the_user(project: Project, address: str) -> None:
     for record in project.results().values():
         assert record.cluster is not None
         assert record.cluster.kind == "attached"
-        assert shares_in(record).busy_samples > 10
+        assert shares_in(record).busy_samples
 
 
 @pytest.fixture
 def others() -> Iterator[Client]:
     """Client of another user of the same cluster, started outside of the project."""
-    cluster = LocalProcesses(2, timeout_s=30)
+    cluster = LocalProcesses(2, timeout_s=300)
     try:
         with Client(cluster.address, set_as_default=False) as client:
             yield client
@@ -75,7 +75,7 @@ def test_what_others_have_on_the_scheduler_is_left_alone_and_what_is_left_is_tol
 ) -> None:
     event = Event("done", client=others)
     published, kept = others.map(lambda x: x, range(2), pure=False)
-    running = others.submit(lambda: Event("done").wait(60))
+    running = others.submit(lambda: Event("done").wait())
     others.publish_dataset(published, name="theirs")
     options = (
         f"--schedprof-cluster={others.scheduler_info()['address']}",
@@ -104,7 +104,7 @@ def test_it(schedprof_scheduler, number):
 from distributed import fire_and_forget
 
 def test_it(schedprof_scheduler):
-    fire_and_forget(schedprof_scheduler.client.submit(time.sleep, 10))
+    fire_and_forget(schedprof_scheduler.client.submit(time.sleep, 600))
 """,
         *options,
     )
@@ -146,7 +146,7 @@ def test_one_worker_less(schedprof_scheduler, how):
 def test_restart(schedprof_scheduler):
     client, workers = schedprof_scheduler.client, schedprof_scheduler.workers
     assert len(client.gather(client.map(inc, range(100)))) == 100
-    client.restart(timeout=20)
+    client.restart(timeout=200)
     assert len(schedprof_scheduler.workers) == 4
     assert not {*workers} & {*schedprof_scheduler.workers}
     assert len(client.gather(client.map(inc, range(10)))) == 10
@@ -167,7 +167,7 @@ def test_backwards(schedprof_scheduler, before):
 @pytest.mark.schedprof(backend="cputime", cluster_options={"worker.resources": "{'GPU': 2}"})
 def test_resources(schedprof_scheduler):
     client = schedprof_scheduler.client
-    assert client.submit(inc, 1, resources={"GPU": 1}).result(timeout=20) == 2
+    assert client.submit(inc, 1, resources={"GPU": 1}).result(timeout=200) == 2
 """
 
 
@@ -269,6 +269,7 @@ from bokeh.client import pull_session
 def plugins(dask_scheduler):
     return set(dask_scheduler.plugins)
 
+@pytest.mark.schedprof(cluster_options={"dashboard": "true"})
 def test_viewed(schedprof_scheduler):
     client = schedprof_scheduler.client
     before = client.run_on_scheduler(plugins)
@@ -287,13 +288,10 @@ def test_without(schedprof_scheduler):
 @pytest.mark.slow
 def test_a_scheduler_with_a_viewer_of_its_dashboard_and_without_one(project: Project) -> None:
     options = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=4")
-    project.write(VIEWED)
-    with_it = project.run(*options, "--schedprof-cluster-option=dashboard=true", "-k", "viewed")
-    with_it.assert_outcomes(passed=1, deselected=1)
-    cluster = project.result().cluster
+    project.run_test(VIEWED, *options).assert_outcomes(passed=2)
+    cluster = project.results()["test_viewed"].cluster
     assert cluster is not None
     assert dict(cluster.options or {})["dashboard"] == "true"
-    project.run(*options, "-k", "without").assert_outcomes(passed=1, deselected=1)
 
 
 def test_a_dashboard_is_there_or_not() -> None:

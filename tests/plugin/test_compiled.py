@@ -51,7 +51,7 @@ def test_a_compiled_module_is_told_and_its_functions_are_missing(
     compile_with_cython(copy / "_stories.py")
     monkeypatch.setenv("PYTHONPATH", str(copy.parent))
     project.is_apart = True
-    result = project.run_test(STORY, *OPTIONS, timeout_s=200)
+    result = project.run_test(STORY, *OPTIONS)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines([NOTE])
     kept = project.result()

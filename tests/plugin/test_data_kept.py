@@ -84,14 +84,13 @@ def test_it(schedprof_scheduler):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)  # pytest-xdist replaces the worker before it ends
 @pytest.mark.parametrize("is_parallel", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_test_that_is_interrupted_while_it_is_judged_is_kept(
     project: Project, apart: None, is_parallel: bool
 ) -> None:
     (project.path / "conftest.py").write_text(INTERRUPTING)
     project.plugins = ("xdist",)
-    result = project.run_test(INTERRUPTED, *(["-n1"] if is_parallel else []), timeout_s=200)
+    result = project.run_test(INTERRUPTED, *(["-n1"] if is_parallel else []))
     assert result.ret == pytest.ExitCode.INTERRUPTED
     (entry,) = project.run_record().tests
     assert entry.outcome == "interrupted"
@@ -265,7 +264,6 @@ SESSION = ("--schedprof=counts,viztracer", "--schedprof-cluster=simulated", "--s
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_recordings_of_tests_that_are_as_they_were_are_bounded(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,13 +49,12 @@ THREADS = "distributed.LocalCluster(dashboard_address=':0', processes=False"
 
 KINDS = {
     "elsewhere": (ELSEWHERE, ["pyspy", "cputime", "counts"], ["cluster", "client"]),
-    "processes": (PROCESSES, ["pyspy", "counts"], ["client"]),
+    "processes": (PROCESSES, ["counts"], ["client"]),
     "threads": (THREADS, ["counts"], ["cluster"]),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_clusters_of_dasks_and_their_clients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,7 +81,8 @@ def test_clusters_of_dasks_and_their_clients(
         for backend in record.backends:
             assert backend.window.tasks == 100
             if backend.shares is not None:
-                assert backend.shares.busy_samples > 10
+                functions = [of.function for of in backend.shares.functions]
+                assert any(name.endswith("burn_scheduler_cpu") for name in functions)
 
 
 def test_what_is_not_connected_is_refused_in_words() -> None:

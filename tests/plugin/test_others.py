@@ -48,7 +48,7 @@ def test_nested(schedprof_scheduler):
 @pytest.fixture(scope="module")
 def shared() -> Iterator[LocalProcesses]:
     """A scheduler that no session owns."""
-    cluster = LocalProcesses(1, timeout_s=30)
+    cluster = LocalProcesses(1, timeout_s=300)
     yield cluster
     cluster.close()
 

@@ -1,62 +1,8 @@
-"""Tests of tests at several scales, and of limits on how their costs grow."""
+"""Tests of tests at several scales; `tests/virtual` has limits on how their costs grow."""
 
 from __future__ import annotations
 
-import pytest
 from support import Project
-
-BODY = """
-@pytest.mark.schedprof("growth(bytecodes) <= 1.05", "growth(calls, @transitions) <= 1.05",
-                       backend="counts", scale=[100, 200, 400], cluster="simulated", workers=8)
-def test_grows(schedprof_scheduler, schedprof_scale):
-    print("ran at", schedprof_scale)
-    wait(schedprof_scheduler.client.map(inc, range(schedprof_scale), pure=False))
-"""
-
-PLANTED = """
-SOURCE = '''
-def handle_task_finished(self, key, worker, stimulus_id, **kwargs):
-    for task in self.tasks.values():  # what nobody sees in a small test
-        task.key
-    return self.handle_as_ever(key=key, worker=worker, stimulus_id=stimulus_id, **kwargs)
-'''
-
-def plant(dask_scheduler, source):
-    import distributed.scheduler as module
-    Scheduler = module.Scheduler
-    Scheduler.handle_as_ever = Scheduler.handle_task_finished
-    names = dict()
-    exec(compile(source, module.__file__, "exec"), module.__dict__, names)
-    planted = names["handle_task_finished"]
-    planted.__qualname__ = "Scheduler.handle_task_finished"
-    Scheduler.handle_task_finished = planted
-    dask_scheduler.stream_handlers["task-finished"] = dask_scheduler.handle_task_finished
-
-@pytest.fixture(autouse=True)
-def planted(schedprof_scheduler):
-    schedprof_scheduler.client.run_on_scheduler(plant, source=SOURCE)
-"""
-
-
-@pytest.mark.slow
-def test_todays_scheduler_grows_as_its_work_and_a_linear_scan_for_each_task_is_caught(
-    project: Project,
-) -> None:
-    project.write(BODY, "test_as_it_is.py")
-    project.write(PLANTED + BODY.replace("test_grows", "test_planted"), "test_with_a_scan.py")
-    result = project.run("-rP")
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["ran at 100", "ran at 200", "ran at 400"])
-    result.stdout.fnmatch_lines(
-        ["*limit broken: growth(bytecodes) <= 1.05: *grows as scale [*][*] 1.*"]
-    )
-    (backend,) = project.results()["test_grows"].backends
-    assert [(segment.scale, segment.tasks) for segment in backend.window.segments] == [
-        (scale, scale) for scale in (100, 200, 400)
-    ]
-    assert [limit.findings[0].estimate.value for limit in backend.limits] == pytest.approx(
-        [1, 1], abs=0.05
-    )
 
 
 def test_scales_of_the_session_are_for_tests_that_ask(project: Project) -> None:
@@ -87,4 +33,6 @@ def test_keeps_the_first_size(schedprof_scheduler, schedprof_scale, graph):
     result.assert_outcomes(passed=3, errors=1)
     assert result.stdout.str().count("ran once") == 1
     result.stdout.fnmatch_lines(["ran at 10", "ran at 20"])
+    (backend,) = project.results()["test_asks"].backends
+    assert [segment.scale for segment in backend.window.segments] == [10, 20]
     result.stdout.fnmatch_lines(["*fixture 'graph' uses schedprof_scale, but is set up once *"])

@@ -16,12 +16,16 @@ import pytest
 from support import Project, wait_for
 
 from pytest_schedprof.cli.main import main
+from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.formats.counted import read_decisions
 from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.store.records import read_record
 
-COUNTS = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=4")
+AT_LEISURE = "--schedprof-budget=500"
+"""Time for all rounds that decide, on a busy machine too."""
+
+COUNTS = ("--schedprof=counts", "--schedprof-cluster=virtual", "--schedprof-workers=4")
 
 TASKS = """
 @pytest.mark.schedprof
@@ -78,14 +82,14 @@ def planted(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_slower_function_is_found_and_the_null_arm_finds_none(
     project: Project, other: Path
 ) -> None:
-    options = (f"--schedprof-against={other}", "--schedprof-null", "--schedprof-budget=80")
-    result = project.run_test(TASKS, *COUNTS, *options, timeout_s=240)
+    options = (f"--schedprof-against={other}", "--schedprof-null", AT_LEISURE)
+    result = project.run_test(TASKS, *COUNTS, *options)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
             f"schedprof: against dask *, distributed * on Python *: {other}",
             "schedprof: regressed against *: bytecodes of "
-            "distributed.scheduler:SchedulerState._transition: * (+10.*%)*",
+            "distributed.scheduler:SchedulerState._transition: * (+*%)*",
             f"compared with {other}: * regressed, * the same in 1 test",
             "compared with the same code (null arm): * the same in 1 test",
         ]
@@ -112,10 +116,10 @@ def test_the_same_code_decides_the_same_and_relative_limits_are_held_against_the
     project.is_apart = True
     limit = '"calls(distributed.scheduler:*) <= baseline * 1.01"'
     marker = f'schedprof({limit}, cluster_options={{"duration": "exponential(1s)"}})\n'
-    virtual = ("--schedprof=counts,decisions", "--schedprof-cluster=virtual", *COUNTS[2:])
-    options = (*virtual, f"--schedprof-against={other}", "--schedprof-strict")
+    backends = ("--schedprof=counts,decisions", *COUNTS[1:], AT_LEISURE)
+    options = (*backends, f"--schedprof-against={other}", "--schedprof-strict")
     body = TASKS.replace("schedprof\n", marker, 1) + FIXTURE
-    result = project.run_test(body, *options, timeout_s=120)
+    result = project.run_test(body, *options)
     result.assert_outcomes(passed=1, errors=1)
     # A fixture that knows one scheduler alone is refused.
     result.stdout.fnmatch_lines(
@@ -140,13 +144,14 @@ def test_the_same_code_decides_the_same_and_relative_limits_are_held_against_the
 
 @pytest.mark.slow
 def test_times_are_compared_in_turns_within_the_budget(project: Project, other: Path) -> None:
-    options = ("--schedprof=cputime", *COUNTS[1:], f"--schedprof-against={other}")
-    project.run_test(TASKS, *options, "--schedprof-budget=8", timeout_s=120)
+    options = ("--schedprof=cputime", "--schedprof-workers=4", f"--schedprof-against={other}")
+    project.run_test(TASKS, *options, "--schedprof-budget=4")
     assert not project.result().troubles  # the verdict on identical code is random
-    (backend,) = project.result().backends
-    assert backend.window.rounds >= 2
     assert project.result().baseline == str(other)
+    (backend,) = project.result().backends
     (page,) = project.run_directory.glob("tests/*/index.html")
+    on_the_other_side = read_record(page.parent / "against" / "result.json", Result)
+    assert on_the_other_side.backends[0].window.rounds == backend.window.rounds
     assert f"compared with {other}</span>" in page.read_text()  # a flame graph of both sides
 
 
@@ -161,10 +166,11 @@ def test_what_was_measured_before_an_interrupt_is_kept(project: Project, other: 
         count = len(rounds.read())
     if count == 7:
         print("interrupt me", flush=True)
-        time.sleep(60)
+        time.sleep(600)
 """,
     )
-    options = " ".join([*COUNTS, f"--schedprof-against={other}", "--schedprof-rounds=9"])
+    against = f"--schedprof-against={other}"
+    options = " ".join([*COUNTS, AT_LEISURE, against, "--schedprof-rounds=9"])
     (project.path / "tox.ini").write_text(
         (project.path / "tox.ini").read_text().replace("addopts =", f"addopts = {options}")
     )
@@ -202,17 +208,9 @@ def test_what_cannot_be_the_other_side_is_one_clear_line(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("apart")  # its cluster leaves a multiprocessing process behind
-def test_somebody_elses_scheduler_has_no_other_side(project: Project, other: Path) -> None:
-    result = project.run_test(
-        """
-@pytest.fixture
-def schedprof_cluster():
-    from distributed import LocalCluster
-    with LocalCluster(n_workers=1, dashboard_address=":0") as cluster:
-        yield cluster
-"""
-        + TASKS,
-        f"--schedprof-against={other}",
-    )
+def test_somebody_elses_scheduler_has_no_other_side(
+    project: Project, other: Path, cluster: LocalProcesses
+) -> None:
+    given = f"\n@pytest.fixture\ndef schedprof_cluster():\n    return {cluster.address!r}\n"
+    result = project.run_test(given + TASKS, f"--schedprof-against={other}")
     result.stdout.fnmatch_lines(["*needs a second cluster like the test's*"])

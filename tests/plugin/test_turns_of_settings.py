@@ -11,7 +11,12 @@ from support import Project
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.model.comparison import Outcome, Setting
 
-VIRTUAL = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=4")
+AT_LEISURE = "--schedprof-budget=500"
+"""Time for all rounds that decide, on a busy machine too."""
+
+VIRTUAL = (
+    *("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=4", AT_LEISURE),
+)
 
 LOCAL = ("--schedprof=counts", "--schedprof-workers=2")
 
@@ -39,7 +44,7 @@ import dask.array as da
 
 @pytest.mark.schedprof(cluster_options={"duration": "1s", "nbytes": "1MB"})
 def test_reduced(schedprof_scheduler):
-    da.ones((100, 100), chunks=10).sum(split_every=2).compute()
+    da.ones((80, 80), chunks=10).sum(split_every=2).compute()
 """
 
 TASKS = """
@@ -56,7 +61,7 @@ def test_decisions_with_another_setting_are_compared_and_the_setting_told(
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     project.is_apart = True
     options = (*VIRTUAL, "--schedprof-null", f"--schedprof-against=config:{SATURATION}=inf")
-    result = project.run_test(REDUCED, *options, timeout_s=100)
+    result = project.run_test(REDUCED, *options)
     result.stdout.fnmatch_lines(
         [
             f"schedprof: against config:{SATURATION}=inf and the same code",
@@ -92,11 +97,9 @@ def test_fused(schedprof_scheduler):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(500)
 def test_with_and_without_fusion_costs_are_of_a_round(project: Project) -> None:
     against = "--schedprof-against=config:optimization.fuse.active=false"
-    budget = "--schedprof-budget=300"  # three pairs of rounds decide; a busy machine needs it
-    result = project.run_test(FUSED, *SIMULATED, against, budget, timeout_s=450)
+    result = project.run_test(FUSED, "--schedprof=counts", *VIRTUAL[1:], against)
     result.assert_outcomes(failed=1)  # the scheduler's whole improved, but fusing is new work
     note = "  costs are per round: the body made 70 tasks before, and 20 now; *"
     fusing = "*: bytecodes of dask.array.optimization:_optimize_slices: 0 before, *"
@@ -135,7 +138,7 @@ import dask
     assert method == {{3: "p2p", 2: None}}[len(schedprof_scheduler.workers)]
 """
     options = ("--schedprof-against=config:array.rechunk.method=p2p,workers=3",)
-    project.run_test(body, *LOCAL, *options, timeout_s=100)
+    project.run_test(body, *LOCAL, "--schedprof-budget=150", *options)
     assert not project.result().troubles
     (comparison,) = project.result().comparisons
     assert comparison.settings == (
@@ -149,7 +152,7 @@ import dask
 @pytest.mark.skipif(importlib.util.find_spec("uvloop") is None, reason="needs uvloop")
 def test_another_event_loop_runs_the_other_scheduler(project: Project) -> None:
     against = "--schedprof-against=config:distributed.admin.event-loop=uvloop"
-    project.run_test(TASKS, *LOCAL, against, "--schedprof-budget=3", timeout_s=180)
+    project.run_test(TASKS, *LOCAL, against, "--schedprof-budget=3")
     (comparison,) = project.result().comparisons
     assert comparison.settings == (Setting("distributed.admin.event-loop", "uvloop", "asyncio"),)
 
@@ -159,7 +162,7 @@ def test_a_test_without_the_fixture_is_told_not_to_be_compared(project: Project)
 from distributed.utils_test import gen_cluster
 
 @pytest.mark.schedprof
-@gen_cluster(client=True)
+@gen_cluster(client=True, timeout=300)
 async def test_alone(c, s, a, b):
     await c.submit(inc, 1)
 """
