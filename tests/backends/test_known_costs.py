@@ -134,7 +134,6 @@ def verdict(held: Iterable[bool]) -> bool | None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_known_cost_is_within_the_bounds() -> None:
     """Windows are run until it is certain; bounds of another cost must not hold."""
     runs: list[dict[str, Window]] = []
