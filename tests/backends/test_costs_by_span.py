@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import msgspec
 import pytest
 from support import Project
 
-from pytest_schedprof.agent.spans import SPAN_SOURCES, whose_in
+from pytest_schedprof.agent.spans import whose_in
 from pytest_schedprof.formats.counted import read_counts
 from pytest_schedprof.model.result import BackendResult, SpanCost
 
@@ -153,20 +152,3 @@ def check_file(project: Project) -> None:
 
 def test_what_is_no_scheduler_knows_no_spans() -> None:
     assert whose_in(object()) is None
-
-
-def test_names_are_those_of_this_release() -> None:
-    """A function that a release does not have only makes fewer stretches; all are known today."""
-    import dask.order
-    import distributed.scheduler
-    import distributed.stealing
-
-    modules = {module.__name__: module for module in (dask.order, distributed.scheduler)}
-    modules["distributed.stealing"] = distributed.stealing
-    missing = []
-    for name in SPAN_SOURCES:
-        holder: Any = modules[name.partition(":")[0]]
-        for part in name.partition(":")[2].split("."):
-            holder = getattr(holder, part, None)
-        missing += [] if holder else [name]
-    assert missing == []

@@ -189,28 +189,32 @@ def sampled(content: bytes, name: str) -> tuple[int, float]:
 
 
 def test_idle_threads_are_sampled_where_that_is_asked_for(control: Control) -> None:
-    """A thread that waits for a processor is not idle: on a busy machine one that wakes does."""
-    asleep = []
+    """Then each thread is in each sample; others are in some: py-spy wakes it to look at it."""
+    control.call(fall_asleep)
+    seen = []
     for options in ({}, {"idle": True}):
         backend = PySpyBackend(rate_hz=100, options=options)
         recording = backend.start(control, timeout_s=30)
-        control.call(rest)
-        asleep.append(sampled(recording.stop(timeout_s=30).content, "nap")[0])
-    assert 2 * asleep[0] < asleep[1]
+        control.call(burn)
+        threads = read_speedscope(recording.stop(timeout_s=30).content).threads
+        names = ("MainThread", "schedprof-parent", "nap")
+        seen.append(
+            {sum(len(one.stacks) for one in threads if name in one.thread) for name in names}
+        )
+    control.call(wake)
+    assert len(seen[0]) > len(seen[1]) == 1
 
 
-def nap() -> None:
-    import time
-
-    time.sleep(1)
-
-
-def rest(dask_scheduler: Any = None) -> None:
+def fall_asleep(dask_scheduler: Any = None) -> None:
     import threading
 
-    thread = threading.Thread(target=nap)
-    thread.start()
-    thread.join()
+    over = dask_scheduler.nap_is_over = threading.Event()
+    threading.Thread(target=over.wait, name="nap").start()
+
+
+def wake(dask_scheduler: Any = None) -> None:
+    dask_scheduler.nap_is_over.set()
+    del dask_scheduler.nap_is_over
 
 
 def test_rate_below_pyspys_range_is_refused() -> None:

@@ -225,11 +225,6 @@ def test_traces_only_while_a_named_coroutine_runs_and_not_while_it_waits(control
     assert lasted["own"] < named["seconds"] < lasted["all"] - lasted["sleep"] / 2
 
 
-@pytest.mark.slow
-def test_without_sparse_tracing_others_are_seen(control: Control) -> None:
-    assert any(name.endswith("work_of_others") for name in costs(control, rest))
-
-
 def identity(control: Control) -> None:
     """Call a handler that is a plain function twice."""
     for _ in range(2):
@@ -517,6 +512,7 @@ def test_what_can_be_logged_beside_calls(control: Control) -> None:
 def test_tasks_on_lines_of_their_own_cost_the_same(control: Control) -> None:
     raw, lasted = recorded(control, rest, log_async=True, ignore_c_function=True)
     functions = costs_of(control, raw)
+    assert any(name.endswith("work_of_others") for name in functions)  # unlike in sparse tracing
     worked = lasted["own"] + lasted["others"]
     assert worked < functions[mine("work", functions)]["seconds"] < 1.9 * worked
     loop = functions["asyncio.base_events:BaseEventLoop._run_once"]
