@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 import pytest
@@ -143,6 +143,16 @@ def test_the_longest_may_be_a_short_one() -> None:
     stalls.note(None, before, 0.2)  # by the clock; it had no processor meanwhile
     assert stalls.record()["longest_wall"] == 0.2
     assert 30.5e-6 <= stalls.record()["longest"] < 0.1
+
+
+def test_no_percentile_is_above_the_longest() -> None:
+    """Durations are counted in buckets, and the middle of one may be above all that is in it."""
+    for number in range(10):
+        stalls = Stalls(is_virtual=False)
+        stalls.cpu_then = thread_time() - 1
+        stalls.note(None, perf_counter(), 0.001 * 1.003**number)
+        record = stalls.record()
+        assert 0.98 * record["longest"] < record["percentiles"]["p50"] <= record["longest"]
 
 
 def test_collections_are_told_apart(control: Control, client: Client) -> None:
