@@ -34,6 +34,9 @@ ARGUMENTS = ("--no-sandbox", "--disable-background-networking", "--disable-gpu")
 
 WIDTH, HEIGHT = 1280, 900
 
+PATIENCE_MS = 120_000
+"""How long a page may take to load, or to show what a test waits for, on a busy machine."""
+
 
 def chromium() -> str:
     """Return the program; without one skip the test, or fail it in CI, which should install one."""
@@ -83,7 +86,7 @@ def ran(
         cwd=project,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=500,
     )
     assert run.returncode == 0, run.stdout
     return sorted((project / ".schedprof").glob("2*"))
@@ -118,6 +121,7 @@ class Reader:
         """Open a page by its address, which may tell a view."""
         settings.setdefault("viewport", {"width": WIDTH, "height": HEIGHT})
         context = self._browser.new_context(**settings)
+        context.set_default_timeout(PATIENCE_MS)
         self._contexts.append(context)
         context.set_offline(True)
         context.route("**/*", self._route)

@@ -228,13 +228,16 @@ class Stalls:
         return sorted([*short, *long])
 
     def _percentile(self, part: float) -> float:
-        """Return the duration that this part of all callbacks does not exceed."""
+        """Return the duration that this part of all callbacks does not exceed.
+
+        The middle of a bucket may be above the longest of all.
+        """
         durations = self._durations()
         left = part * sum(count for _, count in durations)
         for duration, count in durations:
             left -= count
             if left <= 0:
-                return duration
+                return min(duration, self._longest_of_all())
         return 0.0
 
 

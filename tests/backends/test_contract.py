@@ -7,6 +7,8 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import pairwise
+from statistics import fmean
 from typing import Any
 
 import psutil
@@ -49,12 +51,17 @@ def idle_twin():
 
 def work(n):
     # Nine tenths in one twin, a tenth in its lesser; another twin only waits. Both hold what
-    # they allocated to the end.
-    before = time.process_time()
-    held = greater_twin(n), lesser_twin(n)
+    # they allocated to the end. Returns the seconds of both by the clock, and all CPU time.
+    before, began = time.process_time(), time.perf_counter()
+    greater = greater_twin(n)
+    between = time.perf_counter()
+    lesser = lesser_twin(n)
+    ended = time.perf_counter()
     idle_twin()
-    return time.process_time() - before
+    return between - began, ended - between, time.process_time() - before
 """
+
+Seconds = tuple[float, float, float]
 
 SAMPLERS = ("cputime", "pyspy", "tachyon")
 STEPS = {"counts": 20_000, "memray": 50_000, **dict.fromkeys(SAMPLERS, 1_500_000)}
@@ -83,13 +90,13 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 
 @pytest.fixture
-def work(control: Control, backend: Backend) -> Callable[..., float]:
-    """A function that makes the scheduler do known work and returns the CPU time of it."""
+def work(control: Control, backend: Backend) -> Callable[..., Seconds]:
+    """A function that makes the scheduler do known work and returns the seconds of it."""
     steps = STEPS.get(backend.name, 500_000)
     return lambda part=1: control.call(do_work, WORK, steps // part)
 
 
-def do_work(source: str, steps: int, dask_scheduler: Any = None) -> float:
+def do_work(source: str, steps: int, dask_scheduler: Any = None) -> Seconds:
     """Do the work in a module, as the scheduler's code is in modules."""
     import sys
     import types
@@ -97,8 +104,14 @@ def do_work(source: str, steps: int, dask_scheduler: Any = None) -> float:
     if "schedprof_work" not in sys.modules:
         module = sys.modules["schedprof_work"] = types.ModuleType("schedprof_work")
         exec(source, module.__dict__)
-    spent: float = sys.modules["schedprof_work"].work(steps)
-    return spent
+    seconds: Seconds = sys.modules["schedprof_work"].work(steps)
+    return seconds
+
+
+def cpu_seconds(dask_scheduler: Any = None) -> float:
+    import time
+
+    return time.process_time()
 
 
 def remains(pid: int) -> dict[str, Any]:
@@ -188,7 +201,7 @@ def nothing_is_left(
     if backend.name not in begun:
         control.call(do_work, WORK, 1)
         try:
-            backend.start(control, timeout_s=10).abandon(timeout_s=10)  # memray keeps one pipe
+            backend.start(control, timeout_s=30).abandon(timeout_s=30)  # memray keeps one pipe
         except BackendNotInstalledError as absent:
             if "CI" in os.environ:
                 raise
@@ -197,8 +210,8 @@ def nothing_is_left(
     before, hooked, files = remains(cluster.pid), control.call(hooks), directories()
     yield
     if cluster.death() is None:
-        settle(lambda: bool(control.call(hooks) == hooked), timeout_s=3)
-        settle(lambda: remains(cluster.pid) == before, timeout_s=3)
+        settle(lambda: bool(control.call(hooks) == hooked), timeout_s=30)
+        settle(lambda: remains(cluster.pid) == before, timeout_s=30)
         assert remains(cluster.pid) == before
         assert control.call(hooks) == hooked
     assert directories() <= files
@@ -246,34 +259,39 @@ def _part_of_time(profile: CostProfile, name: str) -> float:
 
 @pytest.mark.slow
 def test_sees_in_each_round_the_function_that_burns_and_refuses_another_recording(
-    control: Control, backend: Backend, work: Callable[..., float]
+    control: Control, backend: Backend, work: Callable[..., Seconds]
 ) -> None:
-    recorder, second = (Recorder(control, [backend], 10.0) for _ in range(2))
+    recorder, second = (Recorder(control, [backend], 30.0) for _ in range(2))
+    cpu = [control.call(cpu_seconds)]
     with recorder.round():
-        spent = [work()]
+        seconds = [work()]
+    cpu.append(control.call(cpu_seconds))
     with recorder.round():
         with second.round():
-            spent.append(work())
+            seconds.append(work())
         assert len(second.troubles) == 1
         assert "is under way on the scheduler" in second.troubles[0]
+    cpu.append(control.call(cpu_seconds))
     assert recorder.troubles == []
     burned = busy_part(recorder, backend, "greater_twin")
-    lesser = busy_part(recorder, backend, "lesser_twin")
+    less = busy_part(recorder, backend, "lesser_twin")
+    is_by_the_clock = backend.name in BY_THE_CLOCK
     # By the clock the scheduler's own ticks, put off by a neighbour, have cost a tenth.
-    assert burned + lesser > (0.7 if backend.name in BY_THE_CLOCK else 0.9)
-    low, high = (0.6, 0.99) if backend.name in BY_THE_CLOCK else (0.8, 0.97)
-    assert low < burned / (burned + lesser) < high
+    assert burned + less > (0.7 if is_by_the_clock else 0.9)
+    by_the_clock = fmean(greater / (greater + lesser) for greater, lesser, _ in seconds)
+    known, width = (by_the_clock, 0.1) if is_by_the_clock else (0.9, 0.07)
+    assert burned / (burned + less) == pytest.approx(known, abs=width)
     # A third, if waiting counted. By the clock, to wait for a processor after it counts.
-    most = 0.2 if backend.name in BY_THE_CLOCK else 0.1
-    assert busy_part(recorder, backend, "idle_twin") < most
-    for seconds, (segment,) in zip(spent, recorder.rounds, strict=True):
-        assert seconds < segment.facts.cpu_seconds < seconds + 0.4
-        assert segment.facts.seconds > segment.facts.cpu_seconds
-        assert segment.facts.tasks == 0
+    assert busy_part(recorder, backend, "idle_twin") < (0.2 if is_by_the_clock else 0.1)
+    windows = zip(seconds, pairwise(cpu), recorder.rounds, strict=True)
+    for (*_, spent), (before, after), (segment,) in windows:
+        facts = segment.facts
+        assert spent < facts.cpu_seconds < min(after - before, facts.seconds)
+        assert facts.tasks == 0
 
 
 def test_stops_when_the_body_raises(control: Control, backend: Backend) -> None:
-    recorder = Recorder(control, [backend], 10.0)
+    recorder = Recorder(control, [backend], 30.0)
     with pytest.raises(KeyError), recorder.round():
         raise KeyError("the body's own")
     assert recorder.troubles == []
@@ -282,9 +300,9 @@ def test_stops_when_the_body_raises(control: Control, backend: Backend) -> None:
 
 @pytest.mark.slow
 def test_narrowed_round_keeps_the_narrow_part_alone(
-    control: Control, backend: Backend, work: Callable[..., float]
+    control: Control, backend: Backend, work: Callable[..., Seconds]
 ) -> None:
-    recorder = Recorder(control, [backend], 10.0)
+    recorder = Recorder(control, [backend], 30.0)
     with recorder.round():
         work(4)
         with recorder.measure():
@@ -297,15 +315,15 @@ def test_ends_when_the_client_that_started_it_is_gone(
     cluster: LocalProcesses, backend: Backend
 ) -> None:
     with Control(cluster.address) as gone:
-        backend.start(gone, timeout_s=10)
+        backend.start(gone, timeout_s=30)
 
 
 @pytest.mark.slow
 def test_scheduler_killed_while_it_is_observed(backend: Backend) -> None:
     cluster = LocalProcesses(0, timeout_s=30)
     try:
-        with Control(cluster.address, timeout_s=10) as control:
-            recorder = Recorder(control, [backend], 10.0, death=cluster.death)
+        with Control(cluster.address, timeout_s=30) as control:
+            recorder = Recorder(control, [backend], 30.0, death=cluster.death)
             with recorder.round():
                 children = psutil.Process(cluster.pid).children(recursive=True)
                 os.kill(cluster.pid, signal.SIGKILL)
@@ -325,13 +343,13 @@ every_backend = pytest.mark.parametrize(
 @pytest.mark.parametrize("backend", TELLING_NO_FUNCTION, indirect=True)
 def test_another_one_is_refused_and_nothing_is_left(control: Control, backend: Backend) -> None:
     before = control.call(hooks)
-    recording = backend.start(control, timeout_s=10)
+    recording = backend.start(control, timeout_s=30)
     with pytest.raises(RecordingError, match="is under way on the scheduler"):
-        backend.start(control, timeout_s=10)
+        backend.start(control, timeout_s=30)
     during = control.call(hooks)
     changed = {name for name in before if before[name] != during[name]} - {"attributes"}
     assert changed  # so it would be seen if it were left
-    recording.stop(timeout_s=10)
+    recording.stop(timeout_s=30)
 
 
 @every_backend
@@ -346,7 +364,7 @@ def test_garbage_is_no_profile(backend: Backend) -> None:
 def test_stop_after_the_scheduler_forgot_it_is_one_clear_error(
     control: Control, backend: Backend
 ) -> None:
-    recording = backend.start(control, timeout_s=10)
-    recording.abandon(timeout_s=10)
+    recording = backend.start(control, timeout_s=30)
+    recording.abandon(timeout_s=30)
     with pytest.raises(RecordingError, match="knows nothing of this"):
-        recording.stop(timeout_s=10)
+        recording.stop(timeout_s=30)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import msgspec
 import pytest
 from support import Project
 
-from pytest_schedprof.agent.spans import SPAN_SOURCES, whose_in
+from pytest_schedprof.agent.spans import whose_in
 from pytest_schedprof.formats.counted import read_counts
 from pytest_schedprof.model.result import BackendResult, SpanCost
 
@@ -43,10 +42,6 @@ TWICE = (
 def test_spans(schedprof_scheduler):
     work(schedprof_scheduler.client)
 
-@SPANS
-def test_again(schedprof_scheduler):
-    work(schedprof_scheduler.client)
-
 @PLAIN
 def test_plain(schedprof_scheduler):
     work(schedprof_scheduler.client)
@@ -64,7 +59,7 @@ def spans_of(backend: BackendResult) -> dict[tuple[str, ...], SpanCost]:
 @pytest.fixture
 def counted(project: Project, monkeypatch: pytest.MonkeyPatch) -> dict[str, BackendResult]:
     monkeypatch.setenv("PYTHONHASHSEED", "0")
-    project.run_test(TWICE, "-p", "no:randomly").assert_outcomes(passed=3)
+    project.run_test(TWICE, "-p", "no:randomly").assert_outcomes(passed=2)
     return {
         result.test_id.partition("::")[2]: result.backends[0]
         for result in project.results().values()
@@ -73,11 +68,10 @@ def counted(project: Project, monkeypatch: pytest.MonkeyPatch) -> dict[str, Back
 
 @pytest.mark.slow
 def test_counts_by_span(counted: dict[str, BackendResult], project: Project) -> None:
-    """They are exact: the same in each run, and together what is counted without spans."""
+    """They are exact: together what is counted in another run without spans."""
     spans = spans_of(counted["test_spans"])
     tasks = {name: span.tasks for name, span in spans.items() if span.tasks}
     assert tasks == {FIRST: 20, INNER: 10, DEFAULT: 5, SECOND: 41}
-    assert spans_of(counted["test_again"]) == spans
     assert counted["test_plain"].spans == ()
     sums: Counter[str] = Counter()
     for span in spans.values():
@@ -121,9 +115,9 @@ HOLLOW = {"cluster": "simulated", "workers": 4, "cluster_options": {"duration": 
 def test_it(schedprof_scheduler):
     client = schedprof_scheduler.client
     with span("many"):
-        wait(client.map(inc, range(1500), pure=False))
+        wait(client.map(inc, range(1000), pure=False))
     with span("few"):
-        wait(client.map(neg, range(30), pure=False))
+        wait(client.map(neg, range(12), pure=False))
 """
 )
 
@@ -136,13 +130,13 @@ def test_shares_by_span(project: Project) -> None:
     (backend,) = record.backends
     spans = spans_of(backend)
     test = record.test_id
-    assert spans[test, "many"].tasks == 1500
-    assert spans[test, "few"].tasks == 30
+    assert spans[test, "many"].tasks == 1000
+    assert spans[test, "few"].tasks == 12
     shares = {name: span.share.value for name, span in spans.items() if span.share}
     assert sum(shares.values()) == pytest.approx(1, abs=1e-5)
     assert shares[test, "many"] > 10 * shares[test, "few"]
     assert shares[test, "many"] > 0.1
-    result.stdout.re_match_lines([r".*spans .*CPU/task  part of busy samples", r"  many +1500 .*"])
+    result.stdout.re_match_lines([r".*spans .*CPU/task  part of busy samples", r"  many +1000 .*"])
     (page,) = project.run_directory.glob("tests/*/index.html")
     assert "Cost per span" in page.read_text()
     check_file(project)
@@ -158,20 +152,3 @@ def check_file(project: Project) -> None:
 
 def test_what_is_no_scheduler_knows_no_spans() -> None:
     assert whose_in(object()) is None
-
-
-def test_names_are_those_of_this_release() -> None:
-    """A function that a release does not have only makes fewer stretches; all are known today."""
-    import dask.order
-    import distributed.scheduler
-    import distributed.stealing
-
-    modules = {module.__name__: module for module in (dask.order, distributed.scheduler)}
-    modules["distributed.stealing"] = distributed.stealing
-    missing = []
-    for name in SPAN_SOURCES:
-        holder: Any = modules[name.partition(":")[0]]
-        for part in name.partition(":")[2].split("."):
-            holder = getattr(holder, part, None)
-        missing += [] if holder else [name]
-    assert missing == []

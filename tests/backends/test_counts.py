@@ -23,7 +23,7 @@ from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.profile import PACKAGES, CostProfile, is_work
 from pytest_schedprof.model.result import BackendResult
 
-TASKS = 100
+TASKS = 50
 STATE_MACHINE = "distributed.scheduler:SchedulerState."
 
 
@@ -47,8 +47,11 @@ def record(
 
 @pytest.fixture(scope="module")
 def cluster() -> Any:
-    """A cluster with workers, unlike that of the other tests here, which knows the task prefix."""
-    cluster = LocalProcesses(4, timeout_s=30)
+    """A cluster with a worker, unlike that of the other tests here, which knows the task prefix.
+
+    With several, costs also depend on which of them was idle when.
+    """
+    cluster = LocalProcesses(1, timeout_s=30)
     with Client(cluster.address) as client, Control(cluster.address) as control:
         wait(client.map(inc, range(TASKS), pure=False))
         clean(control)
@@ -106,11 +109,10 @@ def test_how_long_workers_took_to_store_results_is_no_change_of_the_scheduler(
         client.run(store_slowly, is_slow=False)
     times = [
         {function.function: function.total["calls"] for function in side.costs.functions}[TIMES]
-        / TASKS
         for side in (quick, slow)
         if side.costs
     ]
-    assert times[1] > 1.9 * times[0]
+    assert times[0] < 2 * 3 * TASKS <= times[1]
     (comparison,) = compare([measured(quick)], [measured(slow)]).comparisons
     assert not comparison.of(Outcome.REGRESSED)
 
@@ -194,10 +196,10 @@ def test_what_the_clock_calls_is_not_counted_and_a_property_has_one_count(
     cluster: LocalProcesses, control: Control
 ) -> None:
     backend = CountsBackend(rate_hz=100, options={})
-    recording = backend.start(control, timeout_s=10)
+    recording = backend.start(control, timeout_s=30)
     control.call(beat_heart)
     control.call(get_and_set)
-    profile = backend.read(recording.stop(timeout_s=10).content, control.name_places)
+    profile = backend.read(recording.stop(timeout_s=30).content, control.name_places)
     assert "distributed.scheduler:Scheduler.heartbeat_worker" not in profile.functions
     assert "distributed.scheduler:heartbeat_interval" not in profile.functions
     assert "distributed.scheduler:Scheduler.get_worker_service_addr" in profile.functions
@@ -240,7 +242,7 @@ def test_another_tracer_is_refused_and_left_alone(control: Control) -> None:
     control.call(trace)
     try:
         with pytest.raises(RecordingError, match=r"cannot work beside .*pytest --no-cov"):
-            CountsBackend(rate_hz=100, options={}).start(control, timeout_s=10)
+            CountsBackend(rate_hz=100, options={}).start(control, timeout_s=30)
     finally:
         control.call(untrace)
 

@@ -48,10 +48,10 @@ def test_profiler_of_a_dead_scheduler_that_does_not_end_is_killed(
         zombie = psutil.Process(scheduler.pid)
         wait_for(lambda: zombie.status() == psutil.STATUS_ZOMBIE, "the scheduler to die")
         with watch(scheduler.pid, profiler.pid, IN_HASTE) as watchdog:
-            wait_for(lambda: profiler.poll() is not None, "the profiler to be killed", timeout_s=5)
+            wait_for(lambda: profiler.poll() is not None, "the profiler to be killed")
             assert watchdog.stdin is not None
             watchdog.stdin.close()  # as the kernel does after the last thread has ended
-            assert watchdog.wait(5) == 0
+            assert watchdog.wait(60) == 0
 
 
 FIRST_THREAD_ENDS = """
@@ -118,9 +118,9 @@ def test_profiler_that_holds_a_dead_scheduler_is_freed_of_its_wait(tmp_path: Pat
         assert watchdog.stdin is not None
         scheduler.stdin.write(b"\n")
         scheduler.stdin.flush()
-        assert profiler.wait(10) == 0
+        assert profiler.wait(60) == 0
         watchdog.stdin.close()
-        assert watchdog.wait(5) == 0
+        assert watchdog.wait(60) == 0
     assert file.read_text() == "written"
 
 
@@ -139,6 +139,12 @@ while True:
 """
 
 
+def cpu_of(pid: int) -> float:
+    """The CPU time that a process has used."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="a process is killed while it is stopped")
 @pytest.mark.parametrize("delay_s", [index / 1000 for index in range(12)])
@@ -154,12 +160,14 @@ def test_pyspy_writes_its_file_after_the_process_was_killed(tmp_path: Path, dela
         ):
             assert profiler.stdout is not None
             assert b"Sampling process" in profiler.stdout.readline()
-            time.sleep(0.3 + delay_s)  # it is killed between samples, or in one
+            begun = cpu_of(profiler.pid)
+            wait_for(lambda: cpu_of(profiler.pid) > begun + 0.05, "samples")
+            time.sleep(delay_s)  # it is killed between samples, or in one
             scheduler.kill()
-            assert profiler.wait(20) == 0
+            assert profiler.wait(60) == 0
             assert watchdog.stdin is not None
             watchdog.stdin.close()
-            assert watchdog.wait(5) == 0
+            assert watchdog.wait(60) == 0
     assert b"<string>" in file.read_bytes()  # a frame of the program, in whichever thread
 
 
@@ -184,8 +192,8 @@ def test_profiler_of_a_dead_scheduler_may_write_its_file(tmp_path: Path, stopped
             profiler.send_signal(signal.SIGSTOP)
         assert watchdog.stdin is not None
         watchdog.stdin.close()  # as the kernel does when the scheduler dies
-        profiler.communicate(b"\n", timeout=10)
-        assert watchdog.wait(5) == 0
+        profiler.communicate(b"\n", timeout=60)
+        assert watchdog.wait(60) == 0
     assert file.read_text() == "written"
 
 
@@ -203,8 +211,8 @@ def test_scheduler_that_is_held_for_good_is_freed_and_one_held_again_and_again_i
             hold(scheduler)
             time.sleep(0.02)  # a profiler takes time for a sample
         assert watchdog.poll() is None
-        assert watchdog.wait(10) == guard.FORCED
-    assert profiler.wait(5) == -signal.SIGKILL
+        assert watchdog.wait(60) == guard.FORCED
+    assert profiler.wait(60) == -signal.SIGKILL
 
 
 @contextmanager
@@ -235,6 +243,6 @@ def let_go(pid: int) -> None:
 def test_word_of_the_agent_ends_it_and_touches_nothing(profiler: subprocess.Popen[bytes]) -> None:
     """After the profiler has ended, any process may have its PID."""
     with watch(psutil.Process().pid, profiler.pid) as watchdog:
-        watchdog.communicate(b"e", timeout=5)
+        watchdog.communicate(b"e", timeout=60)
     assert watchdog.returncode == 0
     assert profiler.poll() is None

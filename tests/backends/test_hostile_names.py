@@ -37,18 +37,22 @@ def run_named(names: list[str], seconds: float) -> None:
 @pytest.mark.parametrize("name", ["counts", "cprofile", "cputime", "memray", "pyspy", "viztracer"])
 def test_a_function_of_any_name_can_be_profiled(control: Control, name: str) -> None:
     backend = BackendRegistry().make(name, rate_hz=200, options={})
-    recording = backend.start(control, timeout_s=30)
-    control.call(run_named, list(NAMES), SECONDS)
-    raw = recording.stop(timeout_s=30)
-    profile = backend.read(raw.content, control.name_places)
-    if name in ("counts", "memray"):  # of known modules, or with memory
-        return
-    if isinstance(profile, SampleProfile):
-        seen = {function for stack in profile.stacks for function in stack}
-    else:
-        seen = set(profile.functions)
-    mine = {name for name in seen if re.match("schedprof-[0-9]:(?!<module>)", name)}
-    assert len(mine) == len(NAMES) - (name == "pyspy")  # which does not show the longest name
+    expected = len(NAMES) - (name == "pyspy")  # which does not show the longest name
+    seen: set[str] = set()
+    for _ in range(20):  # a sampler that waits for a processor may miss a function
+        recording = backend.start(control, timeout_s=30)
+        control.call(run_named, list(NAMES), SECONDS)
+        profile = backend.read(recording.stop(timeout_s=30).content, control.name_places)
+        if name in ("counts", "memray"):  # of known modules, or with memory
+            return
+        if isinstance(profile, SampleProfile):
+            functions = {function for stack in profile.stacks for function in stack}
+        else:
+            functions = set(profile.functions)
+        seen |= {name for name in functions if re.match("schedprof-[0-9]:(?!<module>)", name)}
+        if len(seen) >= expected:
+            break
+    assert len(seen) == expected
 
 
 def test_a_file_whose_name_is_not_utf_8_can_be_profiled(control: Control) -> None:

@@ -31,7 +31,7 @@ from pytest_schedprof.errors import (
 )
 from pytest_schedprof.model.profile import CostProfile
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 
 
 def holds(name: bytes) -> bool:
@@ -81,9 +81,10 @@ def sort_often(times: int) -> None:
 def import_something() -> None:
     import sys
 
-    for name in [name for name in sys.modules if name.partition(".")[0] == "xmlrpc"]:
-        del sys.modules[name]
-    import xmlrpc.server  # noqa: F401
+    for _ in range(10):
+        for name in ("xmlrpc", "xmlrpc.client", "xmlrpc.server"):
+            sys.modules.pop(name, None)
+        import xmlrpc.server  # noqa: F401
 
 
 def state(dask_scheduler: Any = None) -> dict[str, Any]:
@@ -129,8 +130,8 @@ def test_known_work_has_its_instructions_in_each_window(line: Control) -> None:
     assert sorting > 300_000
     assert of(sixty, SORTING) == pytest.approx(2 * sorting, rel=PRECISION)
     # In real time a window also has what the scheduler does by the clock.
-    more = sixty.whole["instructions"] - thirty.whole["instructions"]
-    assert more > sorting / 2
+    least = min(window.whole["instructions"] for window in (thirty, again))
+    assert sixty.whole["instructions"] - least > sorting / 2
     assert line.call(state) == before
     check_names(thirty)
 
@@ -182,10 +183,10 @@ def test_no_window_is_lost_to_another_thread(line: Control) -> None:
 @pytest.mark.slow
 def test_imports_are_left_out(line: Control) -> None:
     line.call(import_something)  # so that it is compiled
-    nothing = min(counted(line, sort_often, 0).whole["instructions"] for _ in range(2))
+    nothing = counted(line, sort_often, 0).whole["instructions"]
     # In real time a window also has what the scheduler does by the clock: the least of three.
     imported = (counted(line, import_something).whole["instructions"] for _ in range(3))
-    assert any(instructions < 1.5 * nothing for instructions in imported)
+    assert any(instructions < 3 * nothing for instructions in imported)
 
 
 def test_only_one_recording_at_once_and_an_abandoned_one_leaves_nothing(line: Control) -> None:
@@ -255,7 +256,7 @@ def test_it(schedprof_scheduler):
     with schedprof_scheduler.measure():
         wait(client.map(inc, range(10), pure=False))
 """,
-        "--schedprof-timeout=120",
+        "--schedprof-timeout=500",
         timeout_s=600,
     )
     result.assert_outcomes(failed=1)

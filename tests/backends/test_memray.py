@@ -54,9 +54,9 @@ def give_back(dask_scheduler: Any = None) -> None:
 
 
 def recorded(control: Control, backend: Backend, work: Any) -> RawProfile:
-    recording = backend.start(control, timeout_s=10)
+    recording = backend.start(control, timeout_s=30)
     control.call(work)
-    return recording.stop(timeout_s=10)
+    return recording.stop(timeout_s=30)
 
 
 def measured(control: Control, work: Any, **options: object) -> CostProfile:
@@ -137,9 +137,9 @@ def test_no_file_is_there_while_it_records(tmp_path: Path, monkeypatch: pytest.M
     try:
         with Control(cluster.address) as control:
             before = everything_in(tmp_path)
-            recording = memray().start(control, timeout_s=10)
+            recording = memray().start(control, timeout_s=30)
             assert everything_in(tmp_path) == before
-            assert recording.stop(timeout_s=10).content
+            assert recording.stop(timeout_s=30).content
     finally:
         cluster.close()
 
@@ -163,7 +163,7 @@ def track_no_longer(dask_scheduler: Any = None) -> None:
 def test_a_tracker_of_somebody_else_is_left_alone(control: Control, tmp_path: Path) -> None:
     control.call(track_by_hand, str(tmp_path / "by-hand.bin"))
     with pytest.raises(RecordingError, match="another memray recording is under way"):
-        memray().start(control, timeout_s=10)
+        memray().start(control, timeout_s=30)
     control.call(track_no_longer)
     assert recorded(control, memray(), idle).content
 
@@ -183,7 +183,7 @@ def test_a_profiler_of_somebody_else_keeps_its_hook(control: Control) -> None:
 
     control.call(hook)
     with pytest.raises(RecordingError, match="one tracker or profiler only"):
-        memray().start(control, timeout_s=10)
+        memray().start(control, timeout_s=30)
     assert control.call(unhook)
 
 
@@ -213,7 +213,7 @@ def scheduler_without_memray() -> Iterator[Control]:
 
 def test_not_installed_there_says_what_to_run_there(scheduler_without_memray: Control) -> None:
     with pytest.raises(BackendNotInstalledError, match=r"there: .*python.* -m pip install memray"):
-        memray().start(scheduler_without_memray, timeout_s=10)
+        memray().start(scheduler_without_memray, timeout_s=30)
     scheduler_without_memray.call(allow_import)
     assert recorded(scheduler_without_memray, memray(), idle).content
 
@@ -223,7 +223,7 @@ def test_not_installed_here_says_what_to_run_here(
 ) -> None:
     monkeypatch.setitem(sys.modules, "memray", None)
     with pytest.raises(BackendNotInstalledError, match="not installed here") as caught:
-        memray().start(control, timeout_s=10)
+        memray().start(control, timeout_s=30)
     assert f"{sys.executable} -m pip install memray" in str(caught.value)
 
 

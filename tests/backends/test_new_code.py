@@ -13,8 +13,9 @@ from pytest_schedprof.backends.counts import CountsBackend
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.control.control import Control
+from pytest_schedprof.judge.figures import BY_TIMES
 from pytest_schedprof.measuring.recorder import Recorder
-from pytest_schedprof.model.profile import CostProfile
+from pytest_schedprof.model.profile import CostProfile, is_work
 
 TASKS = 50
 HERE = __name__
@@ -41,7 +42,8 @@ def counted(
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalProcesses]:
-    cluster = LocalProcesses(2, timeout_s=30)
+    """Of one worker: with several, costs also depend on which of them was idle when."""
+    cluster = LocalProcesses(1, timeout_s=30)
     yield cluster
     cluster.close()
 
@@ -138,14 +140,20 @@ def test_a_module_that_is_imported_in_the_window(cluster: LocalProcesses, contro
 def test_importing_moves_no_other_figure(
     cluster: LocalProcesses, control: Control, alone: CostProfile
 ) -> None:
-    profiles = [alone, counted(cluster, control, import_alone)]
-    figures = [
-        {name: costs for name, costs in profile.functions.items() if "SchedulerState." in name}
-        for profile in profiles
-    ]
-    assert figures[0] == figures[1]
-    imported = {name for name in profiles[1].functions if name.startswith("dask.layers:")}
+    profile = counted(cluster, control, import_alone)
+    assert of_the_state_machine(profile) == of_the_state_machine(alone)
+    imported = {name for name in profile.functions if name.startswith("dask.layers:")}
     assert imported == {"dask.layers:<module>"}
+
+
+def of_the_state_machine(profile: CostProfile) -> dict[tuple[str, str], float]:
+    """Its figures, without those that depend on how long workers took."""
+    return {
+        (metric, name): amount
+        for name, amounts in profile.functions.items()
+        for metric, amount in amounts.items()
+        if "SchedulerState." in name and (metric, name) not in BY_TIMES
+    }
 
 
 def do_nothing(dask_scheduler: Any) -> None:
@@ -215,22 +223,23 @@ def test_other_threads_are_not_counted(
     per_call = beside.functions["dask.utils:parse_bytes"]["bytecodes"] / 3
     assert 10 < per_call < 1000
     assert not any("work_in_thread.<locals>.work" in name for name in beside.functions)
-    names = [name for name in alone.functions if "SchedulerState." in name]
-    assert {name: alone.functions[name] for name in names} == {
-        name: beside.functions[name] for name in names
-    }
+    assert of_the_state_machine(beside) == of_the_state_machine(alone)
 
 
 def copy_deeply(dask_scheduler: Any) -> None:
     import copy
 
-    for _ in range(1000):
+    for _ in range(100):
         copy.deepcopy([[1, 2], [3, 4]])
 
 
 @pytest.mark.slow
-def test_a_deep_copy_is_work(cluster: LocalProcesses, control: Control, alone: CostProfile) -> None:
+def test_a_deep_copy_is_work(cluster: LocalProcesses, control: Control) -> None:
     profile = counted(cluster, control, copy_deeply)
-    assert profile.functions["copy:deepcopy"]["calls"] >= 3000
-    copied = profile.functions["copy:deepcopy"]["bytecodes"]
-    assert profile.whole["bytecodes"] >= alone.whole["bytecodes"] + 0.5 * copied
+    assert profile.functions["copy:deepcopy"]["calls"] >= 300
+    others = sum(
+        costs["bytecodes"]
+        for name, costs in profile.functions.items()
+        if is_work(name) and name != "copy:deepcopy"
+    )
+    assert profile.whole["bytecodes"] == others + profile.functions["copy:deepcopy"]["bytecodes"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from test_contract import BACKENDS, ELSEWHERE, TELLING_NO_FUNCTION
 
-from pytest_schedprof.backends.contract import DECLARED, Backend, facts_of
+from pytest_schedprof.backends.contract import Backend, facts_of
 from pytest_schedprof.backends.cputime import CpuTimeBackend
 from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
 from pytest_schedprof.clusters.in_process import InProcess
@@ -205,14 +205,6 @@ def test_facts_are_the_class_attributes_of_the_same_names() -> None:
     names = [field.name for field in fields(BackendFacts)]
     facts = facts_of(CpuTimeBackend)
     assert facts == BackendFacts(**{name: getattr(CpuTimeBackend, name) for name in names})
-
-
-@pytest.mark.parametrize("lacking", DECLARED)
-def test_a_class_that_lacks_a_declaration_cannot_be_made(lacking: str) -> None:
-    declared = {name: getattr(CpuTimeBackend, name) for name in DECLARED if name != lacking}
-    type("Base", (Backend,), declared, is_base=True)
-    with pytest.raises(TypeError, match=rf"Mine lacks {lacking}$"):
-        type("Mine", (Backend,), declared)
 
 
 def test_what_is_of_a_whole_process_is_not_told_of_that_of_the_test() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 import pytest
@@ -24,20 +24,20 @@ from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import MeasuredCosts
 from pytest_schedprof.report.tables import describe
 
-TASKS = 200
+TASKS = 50
 MODULE = "distributed.scheduler"
 FINISHED = f"{MODULE}:Scheduler.handle_task_finished"
 
-BURNT_S = 0.1
+BURNT_S = 0.3
 
 ONCE = "not vars(type(self)).get('burnt') and setattr(type(self), 'burnt', True) is None"
 BURN = (
     "import time\n"
     f"if {ONCE}:\n"
-    " until = time.thread_time() + 0.1\n"
+    f" until = time.thread_time() + {BURNT_S}\n"
     " while time.thread_time() < until: pass"
 )
-SLEEP = f"import time\nif {ONCE}: time.sleep(0.1)"
+SLEEP = f"import time\nif {ONCE}: time.sleep({BURNT_S})"
 COLLECT = f"import gc\nif {ONCE}:\n for _ in range(5): gc.collect()"
 
 
@@ -115,10 +115,10 @@ def test_a_stall_is_named_and_goes_with_its_cause(control: Control, client: Clie
     burnt(client, BURN)
     client.run_on_scheduler(in_tables)
     stalled = costs_of(recorded(control, client))
-    assert BURNT_S <= longest(stalled)[FINISHED] < BURNT_S + 0.05
+    assert BURNT_S <= longest(stalled)[FINISHED] < 1.5 * BURNT_S
     assert stalled.whole["stall"] == max(longest(stalled).values())
     assert stalled.whole["stall_wall"] >= stalled.whole["stall"]
-    assert stalled.whole["stall_p99"] < BURNT_S / 2  # it happened once
+    assert stalled.whole["stall_p90"] < BURNT_S / 2  # it happened once
     restore(client)
     client.run_on_scheduler(in_tables)
     assert costs_of(recorded(control, client)).whole["stall"] < BURNT_S
@@ -145,6 +145,16 @@ def test_the_longest_may_be_a_short_one() -> None:
     assert 30.5e-6 <= stalls.record()["longest"] < 0.1
 
 
+def test_no_percentile_is_above_the_longest() -> None:
+    """Durations are counted in buckets, and the middle of one may be above all that is in it."""
+    for number in range(10):
+        stalls = Stalls(is_virtual=False)
+        stalls.cpu_then = thread_time() - 1
+        stalls.note(None, perf_counter(), 0.001 * 1.003**number)
+        record = stalls.record()
+        assert 0.98 * record["longest"] < record["percentiles"]["p50"] <= record["longest"]
+
+
 def test_collections_are_told_apart(control: Control, client: Client) -> None:
     burnt(client, COLLECT)
     client.run_on_scheduler(in_tables)
@@ -156,10 +166,14 @@ def test_collections_are_told_apart(control: Control, client: Client) -> None:
     assert longest(costs).get(FINISHED, 0.0) < max(0.02, together / 2)
 
 
-def burn_by_user(dask_scheduler: Any = None) -> None:
+def burn_as_user(client: Client) -> None:
+    client.run_on_scheduler(burn_by_user, seconds=BURNT_S)
+
+
+def burn_by_user(seconds: float, dask_scheduler: Any = None) -> None:
     import time
 
-    until = time.thread_time() + 0.1
+    until = time.thread_time() + seconds
     while time.thread_time() < until:
         pass
 
@@ -167,14 +181,14 @@ def burn_by_user(dask_scheduler: Any = None) -> None:
 def walk_all(control: Control) -> None:
     """Let the agent do something that takes long: it walks through all modules."""
     begun = time.monotonic()
-    control.call(names.find_functions, {f"*:*nothing-{n}": f".*nothing-{n}" for n in range(9)}, 1)
+    control.call(names.find_functions, {f"*:*nothing-{n}": f".*nothing-{n}" for n in range(40)}, 1)
     assert time.monotonic() - begun > BURNT_S / 2
 
 
 def test_work_of_the_test_counts_and_that_of_the_agent_does_not(
     control: Control, client: Client
 ) -> None:
-    costs = costs_of(recorded(control, client, lambda _: client.run_on_scheduler(burn_by_user)))
+    costs = costs_of(recorded(control, client, lambda _: burn_as_user(client)))
     assert costs.whole["stall"] >= BURNT_S
     costs = costs_of(recorded(control, client, lambda _: walk_all(control)))
     assert costs.whole["stall"] < BURNT_S / 2

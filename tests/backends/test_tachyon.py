@@ -236,19 +236,6 @@ def test_bad_options_are_one_clear_error(
         TachyonBackend(rate_hz=rate_hz, options=options)
 
 
-@is_older
-def test_a_session_fails_the_test_with_that_one_line(project: Project) -> None:
-    result = project.run_test(
-        """
-@pytest.mark.schedprof("share(@comm) <= 99%", backend="tachyon")
-def test_it(schedprof_scheduler):
-    assert schedprof_scheduler.client.submit(inc, 1).result() == 2
-"""
-    )
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*tachyon*scheduler*runs Python 3.*use pyspy, or cputime*"])
-
-
 @has_it
 def test_a_session_judges_by_it(project: Project) -> None:
     result = project.run_test(

@@ -45,7 +45,9 @@ def other_worker(cluster: LocalProcesses, control: Control) -> Iterator[subproce
     arguments = [cluster.address, "--no-nanny", "--name", "../odd", "--no-dashboard"]
     process = subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_worker", *arguments])
     try:
-        wait_for(lambda: "../odd" in control.call(worker_names), "the worker to come")
+        wait_for(
+            lambda: "../odd" in control.call(worker_names), "the worker to come", timeout_s=120
+        )
         yield process
     finally:
         process.kill()
@@ -74,7 +76,7 @@ def busy_there(dask_worker: Any = None) -> int:
 
 @pytest.mark.slow
 def test_each_process_is_observed_once_and_by_itself(control: Control, backend: Backend) -> None:
-    recorder = Recorder(control, [backend], 10.0, targets=EVERYTHING)
+    recorder = Recorder(control, [backend], 30.0, targets=EVERYTHING)
     with recorder.round():
         held = busy_here()
         control.call_workers(busy_there)
@@ -138,7 +140,7 @@ def test_worker_that_dies_is_one_clear_error_of_each_backend(
 ) -> None:
     (other,) = (target for target in find_targets(control, ["workers"]) if "odd" in target.name)
     backends = [BackendRegistry().make(name, rate_hz=200, options={}) for name in BACKENDS]
-    recorder = Recorder(control, backends, 10.0, targets=["scheduler", *other.addresses])
+    recorder = Recorder(control, backends, 30.0, targets=["scheduler", *other.addresses])
     children = []
     with recorder.round():
         children = psutil.Process(other_worker.pid).children(recursive=True)
@@ -170,17 +172,17 @@ def test_ends_when_the_client_that_started_it_is_gone(
         (target,) = find_targets(gone, ["workers"])
         target.call(recordings.discard, "nothing")  # loads the agent there
         target.call(look_often)
-        backend.start(target, timeout_s=10)
+        backend.start(target, timeout_s=30)
         assert target.call(held)
     wait_for(lambda: not any(control.call_workers(held).values()), "the worker to forget it")
 
 
 def test_two_at_once_on_one_process_are_refused(control: Control, backend: Backend) -> None:
     for target in find_targets(control, EVERYTHING):
-        recording = backend.start(target, timeout_s=10)
+        recording = backend.start(target, timeout_s=30)
         with pytest.raises(RecordingError, match=f"under way on {target.label}"):
-            backend.start(target, timeout_s=10)
-        recording.abandon(timeout_s=10)
+            backend.start(target, timeout_s=30)
+        recording.abandon(timeout_s=30)
 
 
 def test_processes_that_are_the_schedulers_own_are_no_others() -> None:
@@ -198,6 +200,6 @@ def test_cputime_refuses_the_client_in_another_thread(control: Control) -> None:
     backend = BackendRegistry().make("cputime", rate_hz=200, options={})
     (client, _) = find_targets(control, EVERYTHING)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        started = pool.submit(backend.start, client, timeout_s=10)
+        started = pool.submit(backend.start, client, timeout_s=30)
         with pytest.raises(RecordingError, match="from its main thread only"):
             started.result()

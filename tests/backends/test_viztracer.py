@@ -42,14 +42,24 @@ def make(**options: object) -> VizTracerBackend:
 
 def record(control: Control, work: Callable[..., Any], **options: object) -> RawProfile:
     """Return the raw profile of a piece of work in the scheduler."""
-    recording = make(**options).start(control, timeout_s=10)
-    control.call(work)
-    return recording.stop(timeout_s=10)
+    return recorded(control, work, **options)[0]
+
+
+def recorded(
+    control: Control, work: Callable[..., Any], **options: object
+) -> tuple[RawProfile, Any]:
+    """Return the same, and what the work returned."""
+    recording = make(**options).start(control, timeout_s=30)
+    returned = control.call(work)
+    return recording.stop(timeout_s=30), returned
 
 
 def costs(control: Control, work: Callable[..., Any], **options: object) -> dict[str, Any]:
-    profile = make(**options).read(record(control, work, **options).content, control.name_places)
-    return dict(profile.functions)
+    return costs_of(control, record(control, work, **options), **options)
+
+
+def costs_of(control: Control, raw: RawProfile, **options: object) -> dict[str, Any]:
+    return dict(make(**options).read(raw.content, control.name_places).functions)
 
 
 def mine(name: str, names: Iterable[str]) -> str:
@@ -74,23 +84,30 @@ def burn(dask_scheduler: Any = None) -> None:
     inner(time.perf_counter() + 0.05)
 
 
-async def rest(dask_scheduler: Any = None) -> None:
-    """Work, then sleep while others work, then work again."""
+async def rest(dask_scheduler: Any = None) -> dict[str, float]:
+    """Work, then sleep while others work, then work again; return how long each lasted."""
     import asyncio
     import time
 
-    def work(seconds: float) -> None:
-        end = time.perf_counter() + seconds
-        while time.perf_counter() < end:
+    lasted = {"own": 0.0, "others": 0.0}
+
+    def work(seconds: float, whose: str) -> None:
+        began = time.perf_counter()
+        while time.perf_counter() < began + seconds:
             pass
+        lasted[whose] += time.perf_counter() - began
 
     def work_of_others() -> None:
-        work(0.2)
+        work(0.2, "others")
 
+    began = time.perf_counter()
     asyncio.get_running_loop().call_later(0.05, work_of_others)
-    work(0.02)
+    work(0.02, "own")
+    slept = time.perf_counter()
     await asyncio.sleep(0.4)
-    work(0.02)
+    lasted["sleep"] = time.perf_counter() - slept
+    work(0.02, "own")
+    return {**lasted, "all": time.perf_counter() - began}
 
 
 def state(dask_scheduler: Any = None) -> dict[str, Any]:
@@ -146,7 +163,7 @@ def test_not_installed_says_how_to_install_it_there() -> None:
             with pytest.raises(
                 BackendNotInstalledError, match=r"python\S* -m pip install viztracer"
             ):
-                make().start(control, timeout_s=10)
+                make().start(control, timeout_s=30)
     finally:
         cluster.close()
 
@@ -159,7 +176,7 @@ def test_functions_have_qualified_names_and_those_of_c_their_modules(control: Co
     )
     assert "time:perf_counter" in functions
     inner = mine("inner", functions)
-    assert 0.04 < functions[inner]["seconds"] < 0.5
+    assert 0.04 < functions[inner]["seconds"] < 5
     assert functions[inner]["self_seconds"] < functions[inner]["seconds"]
     assert [name for name in functions if "/" in name or name.startswith(":")] == []
 
@@ -175,11 +192,11 @@ def test_nothing_is_left(
 ) -> None:
     with nothing_left(control):
         record(control, burn, **options)
-        make(**options).start(control, timeout_s=10).abandon(timeout_s=10)
+        make(**options).start(control, timeout_s=30).abandon(timeout_s=30)
         before = control.call(state)
         with Control(cluster.address) as gone:
-            make(**options).start(gone, timeout_s=10)
-        settle(lambda: has_state(control, before), timeout_s=5)
+            make(**options).start(gone, timeout_s=30)
+        settle(lambda: has_state(control, before), timeout_s=30)
 
 
 def test_tracers_are_used_again_for_a_process_has_room_for_about_a_thousand(
@@ -198,18 +215,14 @@ def test_tracers_are_used_again_for_a_process_has_room_for_about_a_thousand(
 
 
 def test_traces_only_while_a_named_coroutine_runs_and_not_while_it_waits(control: Control) -> None:
-    functions = costs(control, rest, trace_sparse=[RUN])
+    raw, lasted = recorded(control, rest, trace_sparse=[RUN])
+    functions = costs_of(control, raw)
     seen = {name.rpartition(".")[2] for name in functions}
     assert {"run_function", "rest", "work"} <= {name.rpartition(":")[2] for name in seen}
     assert "work_of_others" not in seen
     assert "asyncio.base_events:BaseEventLoop._run_once" not in functions
     (named,) = [costs for name, costs in functions.items() if name.endswith(":rest")]
-    assert 0.04 < named["seconds"] < 0.2  # it lasted 0.44 s, and others worked for 0.2 s of it
-
-
-@pytest.mark.slow
-def test_without_sparse_tracing_others_are_seen(control: Control) -> None:
-    assert any(name.endswith("work_of_others") for name in costs(control, rest))
+    assert lasted["own"] < named["seconds"] < lasted["all"] - lasted["sleep"] / 2
 
 
 def identity(control: Control) -> None:
@@ -220,10 +233,10 @@ def identity(control: Control) -> None:
 
 def test_a_named_handler_is_traced_with_what_it_calls(control: Control) -> None:
     backend = make(trace_sparse="distributed.Scheduler.identity")
-    recording = backend.start(control, timeout_s=10)
+    recording = backend.start(control, timeout_s=30)
     identity(control)
     control.call(burn)
-    raw = recording.stop(timeout_s=10)
+    raw = recording.stop(timeout_s=30)
     functions = backend.read(raw.content, control.name_places).functions
     calls = [event["name"].partition(" ")[0] for event in events(raw) if event["ph"] == "X"]
     assert len([name for name in calls if name.endswith("identity")]) == 2
@@ -237,9 +250,9 @@ def test_a_named_handler_is_traced_with_what_it_calls(control: Control) -> None:
 )
 def test_logs_the_named_function_alone_once_for_each_call(control: Control, name: str) -> None:
     backend = make(log_sparse=[name])
-    recording = backend.start(control, timeout_s=10)
+    recording = backend.start(control, timeout_s=30)
     identity(control)
-    raw = recording.stop(timeout_s=10)
+    raw = recording.stop(timeout_s=30)
     assert len([event for event in events(raw) if event["ph"] == "X"]) == 2
     functions = backend.read(raw.content, control.name_places).functions
     assert list(functions) == ["distributed.scheduler:Scheduler.identity"]
@@ -247,11 +260,11 @@ def test_logs_the_named_function_alone_once_for_each_call(control: Control, name
 
 
 def test_a_logged_coroutine_has_an_event_for_each_time_it_goes_on(control: Control) -> None:
-    raw = record(control, rest, log_sparse=[RUN])
+    raw, lasted = recorded(control, rest, log_sparse=[RUN])
     mine = [event["dur"] for event in events(raw) if event["ph"] == "X"]
     assert all("run_function" in event["name"] for event in events(raw) if event["ph"] == "X")
-    assert 2 <= len([duration for duration in mine if duration > 15_000]) <= 3
-    assert sum(mine) < 200_000
+    assert len([duration for duration in mine if duration > 15_000]) >= 2
+    assert lasted["own"] < sum(mine) / 1e6 < lasted["all"] - lasted["sleep"] / 2
 
 
 def define_kinds(dask_scheduler: Any = None) -> None:
@@ -338,7 +351,7 @@ def test_a_name_that_cannot_be_patched_is_told_and_nothing_is(
         for name, reason in REASONS.items():
             words = rf"cannot patch {name!r} .*{reason}.* as for unittest\.mock\.patch"
             with pytest.raises(RecordingError, match=words):
-                make(**{option: [RUN, name]}).start(control, timeout_s=10)
+                make(**{option: [RUN, name]}).start(control, timeout_s=30)
 
 
 def take_hook(dask_scheduler: Any = None) -> None:
@@ -366,20 +379,13 @@ def give_hook_back(dask_scheduler: Any = None) -> bool:
     return was_there
 
 
-def test_another_profiler_at_work_is_refused(control: Control) -> None:
-    control.call(take_hook)
-    with pytest.raises(RecordingError, match="is under way on the scheduler"):
-        make().start(control, timeout_s=10)
-    assert control.call(give_hook_back)
-
-
 def test_a_cprofile_at_work_is_refused_and_goes_on(control: Control) -> None:
     other = CProfileBackend(rate_hz=100, options={})
-    recording = other.start(control, timeout_s=10)
+    recording = other.start(control, timeout_s=30)
     with pytest.raises(RecordingError, match="is under way on the scheduler"):
-        make().start(control, timeout_s=10)
+        make().start(control, timeout_s=30)
     control.call(burn)
-    profile = other.read(recording.stop(timeout_s=10).content, control.name_places)
+    profile = other.read(recording.stop(timeout_s=30).content, control.name_places)
     assert any(name.endswith("burn") for name in profile.functions)
 
 
@@ -387,12 +393,12 @@ def test_a_cprofile_at_work_is_refused_and_goes_on(control: Control) -> None:
 def test_a_profiler_that_takes_its_place_makes_the_trace_void_and_is_left_alone(
     control: Control, options: dict[str, object]
 ) -> None:
-    recording = make(**options).start(control, timeout_s=10)
+    recording = make(**options).start(control, timeout_s=30)
     control._client.sync(control._scheduler.identity)
     control.call(take_hook)
     control.call(burn)
     with pytest.raises(RecordingError, match="took viztracer's place"):
-        recording.stop(timeout_s=10)
+        recording.stop(timeout_s=30)
     assert control.call(give_hook_back)
     assert costs(control, burn)
 
@@ -504,11 +510,13 @@ def test_what_can_be_logged_beside_calls(control: Control) -> None:
 
 
 def test_tasks_on_lines_of_their_own_cost_the_same(control: Control) -> None:
-    functions = costs(control, rest, log_async=True, ignore_c_function=True)
-    named = mine("work", functions)
-    assert 0.23 < functions[named]["seconds"] < 0.6
+    raw, lasted = recorded(control, rest, log_async=True, ignore_c_function=True)
+    functions = costs_of(control, raw)
+    assert any(name.endswith("work_of_others") for name in functions)  # unlike in sparse tracing
+    worked = lasted["own"] + lasted["others"]
+    assert worked < functions[mine("work", functions)]["seconds"] < 1.9 * worked
     loop = functions["asyncio.base_events:BaseEventLoop._run_once"]
-    assert loop["self_seconds"] < 0.1
+    assert loop["self_seconds"] < lasted["sleep"] / 2
 
 
 @pytest.mark.parametrize(
@@ -618,10 +626,10 @@ def test_scheduler_that_dies_while_it_writes_leaves_no_file(
     cluster = LocalProcesses(0, timeout_s=30)
     try:
         with Control(cluster.address) as control:
-            recording = make().start(control, timeout_s=10)
+            recording = make().start(control, timeout_s=30)
             control.call(die_while_writing)
             with pytest.raises(SchedulerLostError):
-                recording.stop(timeout_s=10)
+                recording.stop(timeout_s=30)
     finally:
         cluster.close()
     assert list(tmp_path.iterdir()) == []
@@ -652,10 +660,10 @@ async def breaking() -> None:
 def test_an_error_that_a_coroutine_catches_does_not_end_the_trace() -> None:
     """Python 3.11 reports the return of `awaiting` without a call, as at each closed connection."""
     process, filters = ClientTarget(""), list(warnings.filters)
-    recording = make().start(process, timeout_s=10)
+    recording = make().start(process, timeout_s=30)
     complete(breaking())
     complete(breaking())
-    raw = recording.stop(timeout_s=10)
+    raw = recording.stop(timeout_s=30)
     called = [
         event["name"] for event in events(raw) if event["name"].startswith("after_the_error ")
     ]
@@ -667,4 +675,4 @@ def test_releases_that_raise_in_traced_code_are_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr(agent, "HIDES_RESUMPTIONS", True)
     monkeypatch.setattr("viztracer.__version__", "1.1.0")
     with pytest.raises(BackendNotInstalledError, match=r"viztracer 1\.1\.0 raises .* 1\.1\.1 or"):
-        make().start(ClientTarget(""), timeout_s=10)
+        make().start(ClientTarget(""), timeout_s=30)

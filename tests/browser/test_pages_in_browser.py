@@ -49,7 +49,10 @@ class Runs(NamedTuple):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Two runs of one project; in the later one the scheduler burns half a second more."""
-    turns = [{"BURN": seconds} for seconds in ("0.1", "0.6")]
+    turns = [
+        {"BURN": "0.1", "PYTEST_ADDOPTS": "-k plain"},
+        {"BURN": "0.6", "PYTEST_ADDOPTS": ""},
+    ]
     project = tmp_path_factory.mktemp("project")
     return Runs(*ran(project, BODY, "--schedprof-workers=1", turns=turns))
 

@@ -91,14 +91,15 @@ import dask.threaded
 EVIDENCE = "memory,tasks,report,workers,phases,local"
 
 def busy(number):
-    end = time.process_time() + 0.1
+    end = time.process_time() + 0.05
     while time.process_time() < end:
         pass
 
-@pytest.mark.schedprof(evidence=EVIDENCE, backend="cputime")
+OFTEN = {"workers": {"interval": "5ms", "cycle": 0.1}}
+
+@pytest.mark.schedprof(evidence=EVIDENCE, options=OFTEN, backend="cputime")
 def test_cluster(schedprof_scheduler):
-    # Workers keep a profile of each second, so it must take longer.
-    wait(schedprof_scheduler.client.map(busy, range(30)))
+    wait(schedprof_scheduler.client.map(busy, range(12)))
 
 @pytest.mark.schedprof(evidence="local", backend="cputime")
 def test_local():

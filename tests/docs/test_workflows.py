@@ -50,7 +50,7 @@ def actionlint(*arguments: str, text: str = "") -> str:
     program = Path(sys.executable).with_name("actionlint")
     command = [str(program), "-no-color", "-shellcheck=", "-pyflakes=", *arguments]
     return subprocess.run(
-        command, input=text, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
+        command, input=text, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT
     ).stdout
 
 

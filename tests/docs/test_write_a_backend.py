@@ -22,7 +22,7 @@ FILES: dict[str, str] = {
         r"```(?:python|toml)\n# (\S+)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
     )
 }
-TIMEOUT_S = 100
+TIMEOUT_S = 500
 
 pytestmark = pytest.mark.slow
 

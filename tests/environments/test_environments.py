@@ -27,7 +27,7 @@ from pytest_schedprof.clusters.environments import (
 from pytest_schedprof.clusters.session import start
 from pytest_schedprof.errors import ClusterError, SchedprofError, SettingsError
 
-MAKING_S = 60.0
+MAKING_S = 400.0
 
 
 def wheel(path: Path, name: str, version: str, *needs: str) -> str:

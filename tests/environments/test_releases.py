@@ -22,16 +22,15 @@ from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
 from pytest_schedprof.clusters.environments import Interpreter, interpreter_for
 from pytest_schedprof.clusters.session import start
 from pytest_schedprof.control.control import Control, any_versions
-from pytest_schedprof.errors import ClusterError
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.slow
 
 HERE = metadata.version("distributed")
 RELEASES = ("2025.5.1", "2024.8.2")
 THERE, BEYOND = RELEASES if Version(HERE) >= Version("2025.5") else RELEASES[::-1]
 """A release that works with a client of this side, and one that does not."""
 
-MAKING_S = 120.0
+MAKING_S = 400.0
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +89,7 @@ def test_hollow_workers_think_with_the_state_machine_of_that_release(other: Inte
     try:
         with any_versions(), Client(simulated.address) as client:
             halves = client.map(doubled, range(100))
-            done, _ = wait(client.map(doubled, halves), timeout=30)
+            done, _ = wait(client.map(doubled, halves), timeout=120)
             assert len(done) == 100
             assert len(client.nthreads()) == 20
     finally:
@@ -126,17 +125,6 @@ def test_backends_see_it(pytester: pytest.Pytester, other: Interpreter) -> None:
     assert result.environment.versions["distributed"] == THERE
 
 
-def test_a_release_that_is_too_far_off_is_told_with_both_versions(cache: Path) -> None:
-    beyond = interpreter_for(f"distributed=={BEYOND}", cache, MAKING_S)
-    with pytest.raises(ClusterError) as caught:
-        start(ClusterSpec("local", 1, interpreter=str(beyond.path)), timeout_s=30)
-    text = str(caught.value)
-    assert text.startswith("schedprof: dask's client here does not get on with the scheduler of")
-    assert f"distributed is {HERE} where the tests run and {BEYOND} where the scheduler" in text
-    assert "schedprof compare" in text
-    assert not processes_of(beyond)
-
-
 TWO_TESTS = """
 @pytest.mark.schedprof
 @pytest.mark.parametrize("number", [1, 2])
@@ -154,6 +142,10 @@ def test_two_runs_are_proposed_where_no_turns_are_possible_and_they_work(
     arguments = ("--schedprof=counts", "--schedprof-workers=2", "test_it.py")
     result = project.run(*arguments, f"--schedprof-against={beyond.path}")
     result.assert_outcomes(errors=2)
+    told = f"distributed is {HERE} where the tests run and {BEYOND} where the scheduler"
+    result.stdout.fnmatch_lines(["schedprof: dask's client here does not get on with the *"])
+    result.stdout.fnmatch_lines([f"*{told}*schedprof compare*"])
+    assert not processes_of(beyond)
     commands = [line for line in result.outlines if " -m pytest " in line]
     first, second, *again = commands
     assert again  # the second test is told the same, without another trial

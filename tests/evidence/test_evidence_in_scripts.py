@@ -15,7 +15,6 @@ from witness import opened
 
 from pytest_schedprof import profile_scheduler
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
-from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence.span import ELSEWHERE
 from pytest_schedprof.model.evidence import Spans
 from pytest_schedprof.model.result import Result
@@ -65,8 +64,3 @@ def test_of_an_asynchronous_client(scheduler: SchedulerUnderTest, tmp_path: Path
     assert result.backends[0].window.segments[0].client == {}
     assert "\nasync def body()" in texts_of_report(tmp_path)
     assert "# this line is in the report" in texts_of_report(tmp_path)
-
-
-def test_kinds_that_there_are_not(scheduler: SchedulerUnderTest) -> None:
-    with pytest.raises(SettingsError, match=r"evidence must be any of span, .* got 'spam'"):
-        profile_scheduler("counts", evidence="spam")

@@ -22,6 +22,7 @@ def test_it(schedprof_scheduler, tasks):
 """
 
 HOLLOW = ("--schedprof-cluster=simulated", "--schedprof-workers=4")
+VIRTUAL = ("--schedprof-cluster=virtual", "--schedprof-workers=4")
 HAD_BY_HOLLOW = {"span", "report", "memory", "tasks", "phases"}
 
 
@@ -53,7 +54,7 @@ def test_in_several_processes(project: Project) -> None:
 def test_in_turns_it_is_of_the_scheduler_under_test(project: Project) -> None:
     turns = (f"--schedprof-against={sys.executable}", "--schedprof-budget=5")
     options = (*HOLLOW, "--schedprof=counts", "--schedprof-evidence=span,memory")
-    result = project.run_test(TASKS, *options, *turns, "-k", "20", timeout_s=100)
+    result = project.run_test(TASKS, *options, *turns, "-k", "20")
     result.assert_outcomes(passed=1, deselected=1)
     (record,) = project.results().values()
     assert had(record) == {"span", "memory"}
@@ -93,7 +94,7 @@ def test_after(schedprof_scheduler):
 @pytest.mark.slow
 def test_it_is_not_counted_and_a_scheduler_that_dies_takes_only_its_own(project: Project) -> None:
     """Evidence is gathered in body runs of its own; otherwise, calls per task would rise."""
-    result = project.run_test(BODY, *HOLLOW, "--schedprof=counts")
+    result = project.run_test(BODY, *VIRTUAL, "--schedprof=counts")
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["schedprof: the scheduler's process * was killed by signal 9; *"])
     results = project.results()

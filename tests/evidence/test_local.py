@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from time import sleep, time
 from timeit import default_timer
 from typing import Any
@@ -49,7 +50,8 @@ def length_of(value: object) -> int:
 
 def work(scheduler: str) -> None:
     parts = [delayed(made)(number) for number in range(6)]
-    assert delayed(joined)(parts).compute(scheduler=scheduler) == 6015
+    workers = 1 if scheduler == "processes" else 2  # each is a new process for each graph
+    assert delayed(joined)(parts).compute(scheduler=scheduler, num_workers=workers) == 6015
 
 
 def content_of(brought: Brought) -> LocalScheduler:
@@ -69,24 +71,26 @@ def test_all_of_it_is_what_dasks_profilers_say(scheduler: str) -> None:
             for _ in range(30):  # the program that samples takes its time to begin
                 work(scheduler)
                 works += 1
-                if number == 1 or len(kind._resources.results) > 3:
+                samples = kind._resources.results
+                if number == 1 or (len(samples) > 3 and max(one.cpu for one in samples) > 1):
                     break
             cache.unregister()
             theirs.unregister()
     brought = kind.bring(())
     content = content_of(brought)
     assert len(content.tasks) == 7 * works
+    apart = []
     for ours, task in zip(content.tasks, theirs.results, strict=True):
         assert (ours.key, ours.worker) == (str(task.key), str(task.worker_id))
-        lasted = task.end_time - task.start_time
-        assert ours.stop - ours.start == pytest.approx(lasted, abs=0.05)
+        apart.append((ours.stop - ours.start) - (task.end_time - task.start_time))
+    assert median(map(abs, apart)) < 0.05  # between two callbacks a process may have to wait
     assert [(result.key, result.amount) for result in content.cache] == [
         (str(result.key), result.metric) for result in cache.results
     ]
     assert all(result.cached <= result.freed for result in content.cache)
     assert len(content.resources) > 3
     gaps = [after.time - before.time for before, after in pairwise(content.resources)]
-    assert sorted(gaps)[1] > INTERVAL_S / 2  # the next graph may begin soon after a sample
+    assert median(gaps) > INTERVAL_S / 2  # the next graph may begin soon after a sample
     assert max(sample.cpu_percent for sample in content.resources) > 1
     assert min(sample.memory_mb for sample in content.resources) > 10
     assert brought.files["local.html"].rstrip().endswith(b"</html>")
@@ -176,7 +180,7 @@ def test_graphs_within_a_graph_and_after_it_have_samples() -> None:
             assert delayed(of_a_graph_of_its_own)(1).compute(scheduler="sync") == 1001
         ended = len(kind._resources.results)
         work("sync")
-    assert len(kind._resources.results) > ended > 2
+    assert len(kind._resources.results) > ended >= 2
     assert kind._resources._tracker is None
 
 
