@@ -288,7 +288,7 @@ def shares_in(result: Result) -> SampledShares:
     return backend.shares
 
 
-def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 15) -> None:
+def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
     """Poll until the condition holds; for conditions that cannot notify."""
     assert settle(condition, timeout_s), f"waited {timeout_s:g} s for {what}"
 

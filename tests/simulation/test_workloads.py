@@ -15,6 +15,10 @@ from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.workloads import WORKLOADS
 
 SIZE = 100
+
+PATIENCE_S = 100.0
+"""More than anything here takes on a busy machine."""
+
 FEWER_TASKS = {
     "submission_only": 1,
     "cancelled_tasks": 1,
@@ -43,7 +47,7 @@ that of heartbeats about how long they go on.
     scope="module", params=[LocalProcesses, SimulatedCluster], ids=lambda kind: kind.kind
 )
 def cluster(request: pytest.FixtureRequest) -> Iterator[OwnCluster]:
-    cluster = request.param(2, timeout_s=30)
+    cluster = request.param(2, timeout_s=PATIENCE_S)
     yield cluster
     cluster.close()
 
@@ -52,7 +56,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[OwnCluster]:
 @pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "workers_leave"])
 def test_has_about_its_size_and_leaves_nothing(cluster: OwnCluster, name: str) -> None:
     with Control(cluster.address) as control:
-        recorder = Recorder(control, [], 30.0)
+        recorder = Recorder(control, [], PATIENCE_S)
         with Client(cluster.address) as client, recorder.round():
             WORKLOADS[name](client, SIZE)
         ((segment,),) = recorder.rounds
@@ -62,6 +66,9 @@ def test_has_about_its_size_and_leaves_nothing(cluster: OwnCluster, name: str) -
 
 
 def test_half_of_the_workers_leave() -> None:
-    with closing(SimulatedCluster(4, timeout_s=30)) as cluster, Client(cluster.address) as client:
+    with (
+        closing(SimulatedCluster(4, timeout_s=PATIENCE_S)) as cluster,
+        Client(cluster.address) as client,
+    ):
         WORKLOADS["workers_leave"](client, SIZE)
         assert len(client.scheduler_info()["workers"]) == 2
