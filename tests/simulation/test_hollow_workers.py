@@ -10,8 +10,6 @@ from contextlib import closing
 from itertools import chain
 from typing import Any
 
-import dask
-import dask.array
 import psutil
 import pytest
 from at_work import at_work, by_value
@@ -61,17 +59,6 @@ def test_tasks_with_dependencies_end_and_give_placeholders(client: Client) -> No
     assert all(future.done() for future in ones)
     assert client.gather(ones) == [Placeholder(future.key, 28) for future in ones]
     assert {future.key for future in as_completed(ones)} == {future.key for future in ones}
-
-
-@pytest.mark.slow
-def test_collections_can_be_persisted_and_computed(client: Client) -> None:
-    array = dask.array.ones((100, 100), chunks=10).rechunk((100, 5))
-    wait(client.persist(array), timeout=PATIENCE_S)
-    frame = dask.datasets.timeseries(end="2000-01-05", freq="1h", partition_freq="12h", seed=1)
-    with dask.config.set({"dataframe.shuffle.method": "tasks"}):
-        wait(client.persist(frame.set_index("id", divisions=[0, 1000, 2000])), timeout=PATIENCE_S)
-        (mean,) = client.compute([frame.x.mean()])
-    assert isinstance(mean.result(timeout=PATIENCE_S), Placeholder)
 
 
 def test_what_is_scattered_comes_back_as_it_was(client: Client) -> None:

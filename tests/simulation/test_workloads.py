@@ -14,7 +14,7 @@ from pytest_schedprof.control.control import Control
 from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.workloads import WORKLOADS
 
-SIZE = 100
+SIZE = 50
 
 PATIENCE_S = 100.0
 """More than anything here takes on a busy machine."""
@@ -26,13 +26,12 @@ FEWER_TASKS = {
     "broadcasts": 1,
     "coordination": 1,
     "records": 1,
-    "cancelled": 50,
-    "rechunk": 21,
+    "cancelled": 25,
     "p2p_rechunk": 21,
     "p2p_shuffle": 16,
-    "delayed_array": 26,
-    "fused": 10,
-    "heartbeats": 51,
+    "delayed_array": 13,
+    "fused": 7,
+    "heartbeats": 26,
 }
 """Tasks of workloads that do not have SIZE of them.
 

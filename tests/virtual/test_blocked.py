@@ -109,15 +109,6 @@ def test_a_lock_that_nobody_releases_is_told(client: Client) -> None:
     wait(client.submit(inc, 1, pure=False))
 
 
-@pytest.mark.slow
-def test_stuck_tasks_are_told(client: Client) -> None:
-    future = client.submit(inc, 1, key="alone", workers=["nobody"], pure=False)
-    done: queue.SimpleQueue[str] = queue.SimpleQueue()
-    future.add_done_callback(lambda ended: done.put(ended.status))
-    with pytest.raises(StuckError, match="'alone' is no-worker"):
-        done.get()
-
-
 def test_a_thread_of_a_coroutine_may_wait_in_a_lock_too(client: Client) -> None:
     done: queue.SimpleQueue[str] = queue.SimpleQueue()
 

@@ -52,10 +52,10 @@ def test_prefixes(schedprof_scheduler, schedprof_scale):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_growth_is_exact(project: Project) -> None:
     options = ("--schedprof=counts", "--schedprof-cluster=virtual")
-    project.run_test(GROWTH, *options).assert_outcomes(passed=3, failed=1)
+    project.run_test(GROWTH, *options, timeout_s=800).assert_outcomes(passed=3, failed=1)
     limits = {name: result.backends[0].limits for name, result in project.results().items()}
 
     # Of the same tasks, so the exponent is 0 if nothing depends on the number of workers.

@@ -315,7 +315,7 @@ async def test_async(schedprof_scheduler):
         async with schedprof_scheduler.measure():
             await wait(client.map(inc, range(16), pure=False))
         await asyncio.sleep(120)
-    assert time.perf_counter() - begun < 100
+    assert time.perf_counter() - begun < 120
     begun = time.perf_counter()
     await asyncio.sleep(0.2)  # without a client the loop has its own time again
     assert time.perf_counter() - begun >= 0.19
