@@ -1,10 +1,10 @@
-"""Clusters of hollow workers with a client."""
+"""Clusters of hollow workers with a client, and what is sent to them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from distributed import Client
 
@@ -13,6 +13,17 @@ from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.control.control import Control
 
 Make: TypeAlias = Callable[..., tuple[Client, Control]]
+Sent = TypeVar("Sent", bound=Callable[..., Any])
+
+
+def by_value(function: Sent) -> Sent:
+    """Let a function be sent as it is.
+
+    Otherwise each scheduler that gets it imports its module, and all that a test imports, which
+    takes many times as long as what the scheduler is to do.
+    """
+    function.__qualname__ = f"<sent>.{function.__name__}"
+    return function
 
 
 @contextmanager

@@ -138,8 +138,9 @@ def texts(run: KeptRun, capsys: pytest.CaptureFixture[str]) -> Iterator[tuple[st
         assert main(command) == 0
         return capsys.readouterr().out.splitlines()
 
-    yield "pytest", terminal(0)
-    yield "pytest -v, what it adds", [line for line in terminal(1) if line not in terminal(0)]
+    brief = terminal(0)
+    yield "pytest", brief
+    yield "pytest -v, what it adds", [line for line in terminal(1) if line not in brief]
     yield "summary.md", run_markdown(results, where, explained=explained).splitlines()
     printed("report", str(run.path))
     for entry in run.record.tests:

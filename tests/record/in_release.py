@@ -11,7 +11,7 @@ import json
 import sys
 from typing import Any
 
-from at_work import at_work
+from at_work import at_work, by_value
 from distributed import Client, wait
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
@@ -23,17 +23,20 @@ SHAPES = ("tree_reduction", "all_to_all", "annotated_tasks")
 SIZE = 100
 
 
+@by_value
 def one(x: object) -> int:
     """Be a task, or make an actor."""
     return 1
 
 
+@by_value
 def begin(dask_scheduler: Any = None) -> int:
     """Begin a window; return how many transitions there were."""
     dask_scheduler.extensions["schedprof-virtual"].begin()
     return int(dask_scheduler.transition_counter)
 
 
+@by_value
 async def end(dask_scheduler: Any = None) -> tuple[dict[str, Any], int]:
     """Wait until all tasks are forgotten; return the window, and how many transitions there are."""
     while dask_scheduler.tasks:

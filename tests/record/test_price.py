@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from at_work import at_work
+from at_work import at_work, by_value
 from distributed import Client, wait
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
@@ -18,10 +18,12 @@ from pytest_schedprof.model.workload import Workload
 TASKS = 40
 
 
+@by_value
 def inc(x: int) -> int:
     return x + 1
 
 
+@by_value
 def begin(path: str, dask_scheduler: Any = None) -> None:
     """Record, and count the calls of the recorder for transitions; runs on the scheduler."""
     from pytest_schedprof.replay.recorder import WorkloadRecorder
@@ -33,6 +35,7 @@ def begin(path: str, dask_scheduler: Any = None) -> None:
     recorder.begin()
 
 
+@by_value
 def end(dask_scheduler: Any = None) -> list[Any]:
     """Record no more; return the calls of the recorder for transitions."""
     dask_scheduler.extensions.pop("schedprof-record").end()
@@ -40,6 +43,7 @@ def end(dask_scheduler: Any = None) -> list[Any]:
     return calls
 
 
+@by_value
 def places(dask_scheduler: Any = None) -> dict[str, Any]:
     """Return what stands in the scheduler's tables and among its own attributes."""
     tables = {**dask_scheduler.handlers, **dask_scheduler.stream_handlers}
@@ -51,12 +55,14 @@ def places(dask_scheduler: Any = None) -> dict[str, Any]:
     }
 
 
+@by_value
 async def until_forgotten(dask_scheduler: Any = None) -> None:
     """Wait until the scheduler knows no task."""
     while dask_scheduler.tasks:
         await asyncio.sleep(0.01)
 
 
+@by_value
 def known(dask_scheduler: Any = None) -> int:
     """Flush once for each thousand tasks and once more; return how many tasks are known then."""
     recorder = dask_scheduler.extensions["schedprof-record"]
@@ -105,6 +111,7 @@ def test_tasks_that_the_scheduler_forgot_are_let_go(client: Client, tmp_path: Pa
     client.run_on_scheduler(end)
 
 
+@by_value
 async def wait_for_tasks(number: int, dask_scheduler: Any = None) -> None:
     """Wait until the scheduler knows so few."""
     while len(dask_scheduler.tasks) > number:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from at_work import at_work
+from at_work import at_work, by_value
 from distributed import Client, wait
 from support import Project
 
@@ -24,6 +24,7 @@ from pytest_schedprof.workloads import replay
 KINDS = [VirtualCluster, SimulatedCluster]
 
 
+@by_value
 def inc(x: object) -> int:
     return 1
 
@@ -136,6 +137,7 @@ def test_transfers_take_as_long_as_where_they_were_recorded(tmp_path: Path) -> N
     assert makespan(again) == pytest.approx(makespan(recorded), rel=0.1)
 
 
+@by_value
 def runs(dask_scheduler: Any = None) -> list[str]:
     """Return the tasks that workers have run, each as often as it ran; runs on the scheduler."""
     log = dask_scheduler.transition_log

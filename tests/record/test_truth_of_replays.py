@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from at_work import at_work
+from at_work import at_work, by_value
 from distributed import Client, as_completed, wait
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +25,7 @@ from pytest_schedprof.workloads import WORKLOADS, replay
 Work = Callable[[Client], object]
 
 
+@by_value
 def inc(x: object) -> int:
     return 1
 

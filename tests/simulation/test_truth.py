@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import dask
 import dask.array
 import pytest
+from at_work import by_value
 from dask.delayed import delayed
 from distributed import Client, wait
 
@@ -52,22 +53,27 @@ with real workers too.
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # counting is slow before Python 3.12
 
+PATIENCE_S = 200.0
+"""More than a graph takes on a busy machine."""
+
 TOLERANCE = 0.02
 RARE = 0.05
 """Calls per task below which small differences are random."""
 
-CHANCE = {"p2p": 0.05}
+CHANCE = {"p2p": 0.08}
 """Tolerated difference in calls per task, by graph.
 
 It is random how many outputs of a shuffle are first tried on the worker where they belong. For
-200 of them, this is three standard deviations of the difference between two runs.
+200 of them among 250 tasks, this is three standard deviations of the difference between two runs.
 """
 
 
+@by_value
 def inc(x: int) -> int:
     return 1
 
 
+@by_value
 def add(*xs: int) -> int:
     return 1
 
@@ -79,11 +85,13 @@ def tree(client: Client, size: int) -> Any:
     return level
 
 
-def rechunk(method: str) -> Callable[[Client, int], Any]:
+def rechunk(method: str, rows: int = 4) -> Callable[[Client, int], Any]:
+    """Return what makes `size` columns of chunks of `size` * `rows` / 4 rows of them."""
+
     def rechunked(client: Client, size: int) -> Any:
         with dask.config.set({"array.rechunk.method": method}):
-            array = dask.array.random.random((4 * size, 800), chunks=(4, 800))
-            return client.persist(array.rechunk((4 * size, 800 // size)))
+            array = dask.array.random.random((rows * size, 800), chunks=(4, 800))
+            return client.persist(array.rechunk((rows * size, 800 // size)))
 
     return rechunked
 
@@ -97,10 +105,10 @@ def random_graph(client: Client, size: int) -> Any:
 
 
 GRAPHS: dict[str, tuple[Callable[[Client, int], Any], int]] = {
-    "tree": (tree, 256),
+    "tree": (tree, 64),
     "rechunk": (rechunk("tasks"), 20),
-    "p2p": (rechunk("p2p"), 200),
-    "random": (random_graph, 500),
+    "p2p": (rechunk("p2p", rows=1), 200),
+    "random": (random_graph, 200),
 }
 """Graphs of so many leaves, chunks in each direction, or tasks."""
 
@@ -113,21 +121,21 @@ if not IS_KNOWN:
 
 def calls_per_task(cluster: OwnCluster) -> Counts:
     """Counts of each graph after a small one of its kind."""
-    with Client(cluster.address) as client, cluster.open_line(30) as control:
+    with Client(cluster.address) as client, cluster.open_line(PATIENCE_S) as control:
         counts = {}
         for name, (graph, size) in GRAPHS.items():
-            wait(graph(client, SMALL), timeout=60)
-            assert control.call(facts.wait_until_idle, 30.0) == 0
+            wait(graph(client, SMALL), timeout=PATIENCE_S)
+            assert control.call(facts.wait_until_idle, PATIENCE_S) == 0
             counts[name] = counted(control, partial(graph, client, size))
         return counts
 
 
 def counted(control: Control, graph: Callable[[], Any]) -> tuple[int, dict[str, float]]:
     backend = BackendRegistry().make("counts", rate_hz=100, options={"bytecodes": False})
-    recorder = Recorder(control, [backend], 30.0)
+    recorder = Recorder(control, [backend], PATIENCE_S)
     with recorder.round():
         futures = graph()
-        wait(futures, timeout=60)
+        wait(futures, timeout=PATIENCE_S)
         del futures
     assert recorder.troubles == []
     ((segment,),) = recorder.rounds
@@ -142,7 +150,7 @@ Counts: TypeAlias = "dict[str, tuple[int, dict[str, float]]]"
 
 
 def counts_of(kind: type[OwnCluster], options: dict[str, str]) -> Counts:
-    with closing(kind(8, timeout_s=60, options=options)) as cluster:
+    with closing(kind(8, timeout_s=PATIENCE_S, options=options)) as cluster:
         return calls_per_task(cluster)
 
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from at_work import at_work
+from at_work import at_work, by_value
 from distributed import Client, metrics, wait
 from support import Project
 
@@ -33,6 +33,7 @@ def address_of(client: Client) -> str:
     return str(client.scheduler_info()["address"])
 
 
+@by_value
 def inc(x: int) -> int:
     return x + 1
 
@@ -122,15 +123,6 @@ def test_an_event_that_nobody_sets_is_told(client: Client) -> None:
     wait(client.submit(inc, 1, pure=False))
 
 
-@pytest.mark.slow
-def test_stuck_tasks_are_told(client: Client) -> None:
-    future = client.submit(inc, 1, key="alone", workers=["nobody"], pure=False)
-    done: queue.SimpleQueue[str] = queue.SimpleQueue()
-    future.add_done_callback(lambda ended: done.put(ended.status))
-    with pytest.raises(StuckError, match="'alone' is no-worker"):
-        done.get()
-
-
 def test_a_thread_of_a_coroutine_may_wait_in_a_lock_too(client: Client) -> None:
     done: queue.SimpleQueue[str] = queue.SimpleQueue()
 
@@ -165,7 +157,7 @@ def test_next(schedprof_scheduler):
 
 @pytest.mark.slow
 def test_a_session_goes_on_after_a_test_that_hangs(project: Project) -> None:
-    on = ("--schedprof=counts", "--schedprof-cluster=virtual", "--schedprof-workers=2")
+    on = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=2")
     result = project.run_test(HANGS, *on)
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*the test waits for something that cannot happen any more*"])

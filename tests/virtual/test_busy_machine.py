@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from at_work import at_work
+from at_work import at_work, by_value
 from distributed import Client, as_completed, metrics
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
@@ -127,6 +127,7 @@ MOST_TURNS = 20
 """Of a task that is submitted when another one has ended; it has needed five."""
 
 
+@by_value
 async def count(dask_scheduler: Any = None) -> None:
     """Count from now on how often the cluster gives its turn away; runs there."""
     turns: Any = asyncio.get_running_loop().turns  # type: ignore[attr-defined]
@@ -139,10 +140,12 @@ async def count(dask_scheduler: Any = None) -> None:
     turns.give = counted
 
 
+@by_value
 def counted(dask_scheduler: Any = None) -> int:
     return int(dask_scheduler.given)
 
 
+@by_value
 def inc(x: object) -> int:
     return 1
 

@@ -86,7 +86,7 @@ def prepared(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def session(project: Project, *options: str, is_changed: bool = False) -> str:
     body = BODY.replace("IS_CHANGED", f"{is_changed}")
-    return str(project.run_test(body, *OPTIONS, *options, timeout_s=200).stdout)
+    return str(project.run_test(body, *OPTIONS, *options).stdout)
 
 
 def sessions(project: Project) -> list[dict[str, Result]]:
@@ -101,7 +101,7 @@ def subjects(comparison: Comparison, outcome: Outcome) -> set[tuple[str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_one_round_tells_each_difference(project: Project, apart: None) -> None:
     session(project, "--schedprof-save=main")
     session(project, "--schedprof-compare=main")
@@ -128,7 +128,7 @@ def test_messages(schedprof_scheduler, statement):
     client, place = schedprof_scheduler.client, "SchedulerState._task_to_msg"
     client.run_on_scheduler(plant, "distributed.scheduler", place, statement)
     with schedprof_scheduler.measure():
-        wait(client.map(inc, range(100), pure=False))
+        wait(client.map(inc, range(50), pure=False))
 
 @pytest.mark.schedprof("stall(p50) <= 100ms", "stall(distributed.scheduler:*) <= 60s",
     backend="stalls")
@@ -138,7 +138,7 @@ def test_stalls(schedprof_scheduler):
 @pytest.mark.schedprof("{metric}(distributed.client:Client.map) <= 100000", "{metric} <= 1",
     backend="counts")
 def test_client(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(lambda x: x, range(100), pure=False))
+    wait(schedprof_scheduler.client.map(lambda x: x, range(30), pure=False))
 
 def test_nothing_stays_behind():
     assert sys.gettrace() is None
@@ -179,10 +179,10 @@ def test_limits_bound_messages_and_the_client(project: Project, apart: None) -> 
     before, after = (backends[f"test_messages[{name}]"].costs for name in ("", "statement1"))
     assert before
     assert after
-    assert after.whole["messages_out"] - before.whole["messages_out"] == 100
+    assert after.whole["messages_out"] - before.whole["messages_out"] == 50
     assert after.whole["messages_in"] == before.whole["messages_in"]
     assert after.whole["bytes_in"] == before.whole["bytes_in"]
-    assert 100 * 340 < after.whole["bytes_out"] - before.whole["bytes_out"] < 100 * 400
+    assert 50 * 340 < after.whole["bytes_out"] - before.whole["bytes_out"] < 50 * 400
 
     # Hollow workers do not occupy the loop, and the scheduler does.
     stalls = backends["test_stalls"].costs

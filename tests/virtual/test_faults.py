@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from at_work import Make, making
+from at_work import Make, by_value, making
 from distributed import Client, Future, metrics, wait
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +30,7 @@ def make() -> Iterator[Make]:
         yield make
 
 
+@by_value
 def inc(x: Any) -> int:
     return 1
 
@@ -134,15 +135,15 @@ SEEDED = """
     "config.distributed.scheduler.worker-ttl": "60s"}, seeds=2)
 def test_faults(schedprof_scheduler):
     client = schedprof_scheduler.client
-    xs = client.map(inc, range(60), pure=False)
-    ys = [client.submit(sum, xs[i:i + 3], pure=False) for i in range(50)]
+    xs = client.map(inc, range(40), pure=False)
+    ys = [client.submit(sum, xs[i:i + 3], pure=False) for i in range(30)]
     wait(ys)
 
 @pytest.mark.schedprof(cluster_options={"latency": "lognormal(2ms, 1)", "nbytes": "1MB"}, seeds=2)
 def test_latencies(schedprof_scheduler):
     client = schedprof_scheduler.client
-    xs = client.map(inc, range(40), key=[f"x-{n}" for n in range(40)])
-    wait([client.submit(sum, xs[i:i + 3], key=f"y-{i}") for i in range(30)])
+    xs = client.map(inc, range(20), key=[f"x-{n}" for n in range(20)])
+    wait([client.submit(sum, xs[i:i + 3], key=f"y-{i}") for i in range(15)])
 """
 
 

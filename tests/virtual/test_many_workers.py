@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from at_work import at_work
+from at_work import at_work, by_value
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.virtual.behaviour import LateRandom, make_state
@@ -54,6 +54,7 @@ def test_cancelled_timers_are_forgotten() -> None:
     loop.close()
 
 
+@by_value
 def machines(dask_scheduler: Any) -> tuple[int, int]:
     """Return the number of workers, and of those that have a state machine."""
     world = dask_scheduler.extensions["schedprof-virtual"]

@@ -70,7 +70,7 @@ def test_a_virtual_loop_skips_the_time_and_keeps_the_order() -> None:
     really = time.perf_counter()
     loop.run_until_complete(work())
     assert loop.time() == EPOCH + 3601
-    assert time.perf_counter() - really < 100
+    assert time.perf_counter() - really < 3600
     assert seen == list(range(200))  # timers of the same time, in the order in which they were set
     loop.close()
 

@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
-from at_work import Make, making
+from at_work import Make, by_value, making
 from distributed import Client, Lock, metrics, wait
 from distributed.client import FuturesCancelledError
 from support import Project
@@ -24,6 +24,8 @@ from pytest_schedprof.control.control import Control
 from pytest_schedprof.virtual.loop import EPOCH
 
 NAPS = [f"nap-{number}" for number in range(4)]
+NAP_S = 5
+"""Much longer than a busy machine takes to end a scheduler."""
 
 
 @pytest.fixture
@@ -32,6 +34,7 @@ def make() -> Iterator[Make]:
         yield make
 
 
+@by_value
 def inc(x: Any) -> int:
     return 1
 
@@ -60,7 +63,7 @@ def heard_by_user(client: Client, restart: Callable[[], Any]) -> list[Any]:
     """What a client hears whose scheduler is restarted while it waits."""
     done: Any = client.submit(str, 0, key="done")
     wait(done)
-    under_way: list[Any] = client.map(time.sleep, [2] * 4, key=NAPS)
+    under_way: list[Any] = client.map(time.sleep, [NAP_S] * 4, key=NAPS)
     restart()
     heard = [*error_of(lambda: wait(under_way)), *error_of(lambda: wait([done]))]
     heard += error_of(done.result)
@@ -85,9 +88,8 @@ class RealCluster:
         run = [sys.executable, "-m", "dask"]
         place = ["--host", "127.0.0.1", "--port", self.port, "--dashboard-address", "127.0.0.1:0"]
         self.scheduler = subprocess.Popen([*run, "scheduler", *place])
-        self.worker = subprocess.Popen(
-            [*run, "worker", self.address, "--nthreads", "4", "--no-dashboard", "--host=127.0.0.1"]
-        )
+        options = ["--nthreads=4", "--no-nanny", "--no-dashboard", "--host=127.0.0.1"]
+        self.worker = subprocess.Popen([*run, "worker", self.address, *options])
 
     def restart(self) -> None:
         """Kill the scheduler, and start all again."""
@@ -98,26 +100,26 @@ class RealCluster:
 
     def close(self) -> None:
         for worker in self.orphans:
-            worker.wait(60)  # its nanny ends too: who started it must start it again
+            worker.wait(100)  # who started it must start it again
         for process in (self.worker, self.scheduler):
             process.kill()
             process.wait(30)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_a_client_hears_what_it_hears_of_a_real_scheduler(make: Make) -> None:
     real = RealCluster()
     later = threading.Timer(0.5, real.restart)
     try:
-        with Client(real.address, timeout=60, set_as_default=False) as client, client.as_current():
+        with Client(real.address, timeout=300, set_as_default=False) as client, client.as_current():
             of_real = heard_by_user(client, later.start)
     finally:
         later.cancel()
         if later.ident is not None:
             later.join()  # else it starts processes after the end
         real.close()
-    client, control = make(1, duration="0.1s; nap: 2s")
+    client, control = make(1, duration=f"0.1s; nap: {NAP_S}s")
     with client.as_current():
         assert heard_by_user(client, lambda: plan_restart(control)) == of_real
     assert of_real[-3:] == ["finished", "running", 1]
@@ -209,8 +211,8 @@ def test_it(schedprof_scheduler):
     client = schedprof_scheduler.client
     schedprof_scheduler.plan(0.5, "restart", "scheduler")
     with pytest.raises(Exception):
-        wait(client.map(inc, range(30), pure=False))
-    wait(client.map(inc, range(30), pure=False))
+        wait(client.map(inc, range(24), pure=False))
+    wait(client.map(inc, range(24), pure=False))
 """
 
 
@@ -222,4 +224,4 @@ def test_every_backend_records_both_schedulers(project: Project) -> None:
     result.assert_outcomes(passed=1)
     assert "lost" not in "\n".join(result.outlines)
     (line,) = [line for line in result.outlines if "cprofile:" in line]
-    assert int(line.split(": ")[1].split()[0]) > 30
+    assert int(line.split(": ")[1].split()[0]) > 24

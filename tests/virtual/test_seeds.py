@@ -11,9 +11,9 @@ VIRTUAL = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-
 
 BODY = """
 @pytest.mark.parametrize("tasks", [40])
-@pytest.mark.schedprof("makespan <= 60s", cluster_options={"duration": "exponential(1s)"}, seeds=3)
+@pytest.mark.schedprof("makespan <= 60s", cluster_options={"duration": "exponential(1s)"}, seeds=2)
 def test_it(schedprof_scheduler, schedprof_seed, tasks):
-    assert schedprof_seed in (0, 1, 2)
+    assert schedprof_seed in (0, 1)
     futures = schedprof_scheduler.client.map(inc, range(tasks), pure=False)
     wait(schedprof_scheduler.client.submit(sum, futures))
 
@@ -35,28 +35,28 @@ def test_each_seed_is_a_test_that_can_be_run_again(
 ) -> None:
     monkeypatch.delenv("PYTHONHASHSEED", raising=False)
     result = project.run_test(BODY, *VIRTUAL, "-k", "seed1")
-    result.assert_outcomes(passed=1, deselected=3)
+    result.assert_outcomes(passed=1, deselected=2)
     result.stdout.fnmatch_lines(["*with PYTHONHASHSEED=0 each run in virtual time is the same*"])
     project.run_directory.rename(project.path / "random")
 
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     result = project.run(*VIRTUAL, "-k", "40")
-    result.assert_outcomes(passed=3)
+    result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
-        ["*test_it?seed[*]-40?  3 seeds: 3 passed", "  decisions: makespan*to*"]
+        ["*test_it?seed[*]-40?  2 seeds: 2 passed", "  decisions: makespan*to*"]
     )
     result.stdout.no_fnmatch_line("*PYTHONHASHSEED*")
     first = hashes(project)
-    assert len(set(first.values())) == 3
+    assert len(set(first.values())) == 2
     project.run_directory.rename(project.path / "earlier")
-    again = project.run(*VIRTUAL, "-k", "seed2")
-    again.assert_outcomes(passed=1, deselected=3)
+    again = project.run(*VIRTUAL, "-k", "seed1")
+    again.assert_outcomes(passed=1, deselected=2)
     assert hashes(project).items() <= first.items()
 
 
 def test_only_clusters_that_draw_have_seeds(project: Project) -> None:
     """A session's seeds are for the tests on such clusters; other tests must not ask for any."""
-    body = BODY.replace(", seeds=3", "")
+    body = BODY.replace(", seeds=2", "")
     options = ("--schedprof-cluster=virtual", "--schedprof-seeds=2", "--co", "-q")
     result = project.run_test(body, *options)
     result.stdout.fnmatch_lines(["*seed0-40?", "*seed1-40?", "*::test_without_seeds"])
@@ -116,7 +116,7 @@ from uuid import uuid4
 @pytest.mark.parametrize("number", range(2))
 def test_it(schedprof_scheduler, number):
     client = schedprof_scheduler.client
-    wait(client.submit(sum, client.map(inc, range(40), pure=False)))
+    wait(client.submit(sum, client.map(inc, range(10), pure=False)))
     with open("drawn.txt", "a") as drawn:
         print(uuid.uuid1(), uuid.uuid4(), uuid4(), random.random(), os.urandom(9).hex(), file=drawn)
 """

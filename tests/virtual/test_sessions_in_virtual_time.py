@@ -36,7 +36,7 @@ def test_arrivals(schedprof_scheduler, schedprof_scale):
     wait(schedprof_scheduler.client.map(inc, range(5), pure=False))
 
 @pytest.mark.schedprof(
-    "growth(bytecodes) <= 1.05", "growth(transitions) <= 1.05", scale=[100, 400], workers=10
+    "growth(bytecodes) <= 1.05", "growth(transitions) <= 1.05", scale=[50, 200], workers=4
 )
 def test_tasks(schedprof_scheduler, schedprof_scale):
     wait(schedprof_scheduler.client.map(inc, range(schedprof_scale), pure=False))
@@ -52,10 +52,10 @@ def test_prefixes(schedprof_scheduler, schedprof_scale):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(900)
 def test_growth_is_exact(project: Project) -> None:
     options = ("--schedprof=counts", "--schedprof-cluster=virtual")
-    project.run_test(GROWTH, *options, timeout_s=180).assert_outcomes(passed=3, failed=1)
+    project.run_test(GROWTH, *options, timeout_s=800).assert_outcomes(passed=3, failed=1)
     limits = {name: result.backends[0].limits for name, result in project.results().items()}
 
     # Of the same tasks, so the exponent is 0 if nothing depends on the number of workers.
@@ -154,7 +154,7 @@ def test_collections(schedprof_scheduler):
     import dask.array, dask.dataframe, pandas
     client = schedprof_scheduler.client
     client.register_plugin(Watching())
-    x = dask.array.ones((40, 40), chunks=(4, 4))
+    x = dask.array.ones((20, 20), chunks=(4, 4))
     wait(client.persist((x + x.T).sum()))
     frame = pandas.DataFrame({"a": range(200), "b": range(200)})
     lazy = dask.dataframe.from_pandas(frame, npartitions=10)
@@ -168,7 +168,6 @@ def test_a_record_of_collections_is_small_and_has_everything(
 ) -> None:
     run = project.run_test(
         COLLECTIONS, "--schedprof=counts", "--schedprof-cluster=virtual", "--schedprof-workers=4",
-        timeout_s=200,
     )  # fmt: skip
     run.assert_outcomes(failed=1)
     (path,) = project.run_directory.glob("tests/*/result.json")
@@ -213,11 +212,11 @@ def counted(duration, **options):
 def test_virtual(schedprof_scheduler):
     work(schedprof_scheduler)
 
-@counted("30s", cluster="virtual", workers=8)
+@counted("16s", cluster="virtual", workers=8)
 def test_long(schedprof_scheduler):
     work(schedprof_scheduler)
 
-@counted("50ms", cluster="simulated", workers=2, rounds=2)
+@counted("50ms", cluster="simulated", workers=2, rounds=1)
 def test_simulated(schedprof_scheduler):
     work(schedprof_scheduler)
 """

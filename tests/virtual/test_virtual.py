@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from at_work import at_work, by_value
 from distributed import CancelledError, Client, Event, as_completed, metrics, wait
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,10 +55,10 @@ def allow(processes, processors):
     "nbytes": "uniform(1kB, 1MB)"})
 def test_it(schedprof_scheduler, neighbour):
     client = schedprof_scheduler.client
-    futures = client.map(inc, range(40), pure=False)
+    futures = client.map(inc, range(20), pure=False)
     for done, future in enumerate(as_completed(futures)):
-        if done == 20:
-            extra = client.map(inc, range(20), pure=False)
+        if done == 10:
+            extra = client.map(inc, range(10), pure=False)
     client.submit(sum, [*futures, *extra]).result()
     x = da.ones((20, 20), chunks=10)
     (x + x.T).sum().compute()
@@ -79,6 +80,7 @@ def client(cluster: VirtualCluster) -> Iterator[Client]:
         yield client
 
 
+@by_value
 def inc(x: int) -> int:
     return x + 1
 
@@ -152,6 +154,7 @@ def test_one_recording_of_decisions_at_a_time_and_none_stays(cluster: VirtualClu
         assert control.call(attributes) == []
 
 
+@by_value
 def attributes(dask_scheduler: Any = None) -> list[str]:
     """Return what recordings left on the scheduler."""
     return [name for name in vars(dask_scheduler) if "schedprof" in name]
@@ -191,12 +194,10 @@ def test_time_passes_while_the_test_polls(client: Client) -> None:
 
 
 def test_time_passes_while_the_test_polls_the_scheduler() -> None:
-    cluster = VirtualCluster(4, timeout_s=60, options={"duration": "5ms"})
-    with Client(cluster.address) as client:
+    with at_work(VirtualCluster, duration="1ms", latency="0") as client:
         future = client.submit(inc, 1, pure=False)
         while not client.who_has([future]).get(future.key):
             pass
-    cluster.close()
 
 
 def test_who_waits_for_a_thread_or_a_callback_waits_for_the_cluster(client: Client) -> None:
@@ -207,7 +208,7 @@ def test_who_waits_for_a_thread_or_a_callback_waits_for_the_cluster(client: Clie
     assert len(seen) == 1
     called = threading.Event()
     client.submit(inc, 1, pure=False).add_done_callback(lambda future: called.set())
-    assert called.wait(20)
+    assert called.wait(100)
 
 
 def test_who_waits_for_a_thread_may_lose_patience(client: Client) -> None:
@@ -268,7 +269,7 @@ def test_a_killed_scheduler_is_noticed(cluster: VirtualCluster, client: Client) 
     os.kill(cluster.pid, signal.SIGKILL)
     with pytest.raises(CancelledError):
         wait(futures + client.map(inc, range(8), pure=False))
-    assert cluster.death(5)
+    assert cluster.death(60)
 
 
 SESSION = """
@@ -316,7 +317,7 @@ async def test_async(schedprof_scheduler):
         async with schedprof_scheduler.measure():
             await wait(client.map(inc, range(16), pure=False))
         await asyncio.sleep(120)
-    assert time.perf_counter() - begun < 100
+    assert time.perf_counter() - begun < 120
     begun = time.perf_counter()
     await asyncio.sleep(0.2)  # without a client the loop has its own time again
     assert time.perf_counter() - begun >= 0.19

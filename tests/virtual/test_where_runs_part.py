@@ -27,12 +27,15 @@ TREE = """
 @pytest.mark.schedprof(cluster_options={"duration": "exponential(50ms)", "nbytes": "2MB"})
 def test_tree(schedprof_scheduler):
     client = schedprof_scheduler.client
-    layer = client.map(inc, range(48), pure=False)
+    layer = client.map(inc, range(TASKS), pure=False)
     while len(layer) > 1:
         pieces = range(0, len(layer), 4)
         layer = [client.submit(max, *layer[i : i + 4], pure=False) for i in pieces]
     wait(layer)
 """
+
+SMALL_TREE = TREE.replace("TASKS", "16")
+TREE = TREE.replace("TASKS", "48")
 
 SATURATION = "DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION"
 
@@ -175,7 +178,7 @@ def test_looking_at_what_the_scheduler_compares_is_not_counted(
     counted = []
     for is_without in (False, True):
         preload.write_text(WITHOUT.format(is_without=is_without))
-        result = project.run_test(TREE, *VIRTUAL, "--schedprof=counts,decisions")
+        result = project.run_test(SMALL_TREE, *VIRTUAL, "--schedprof=counts,decisions")
         result.assert_outcomes(passed=1)
         assert bool(decided(project.run_directory).choices.at) is not is_without
         (of,) = (backend for backend in project.result().backends if backend.backend == "counts")
