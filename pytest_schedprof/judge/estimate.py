@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from math import atan, cos, hypot, inf, isinf, pi, sin, sqrt
 from statistics import fmean, stdev
@@ -29,6 +29,7 @@ STEPS = 60
 """Steps of a bisection, enough for the precision of a float."""
 
 
+@lru_cache(maxsize=2**14)  # a comparison asks the same several times
 def upper_tail(t: float, df: int) -> float:
     """Return the probability that Student's t with `df` degrees of freedom is above `t`.
 
@@ -43,17 +44,17 @@ def upper_tail(t: float, df: int) -> float:
 
 
 def _odd(angle: float, df: int) -> float:
-    term, total = cos(angle), 0.0
+    term, total, square = cos(angle), 0.0, cos(angle) ** 2
     for factor in range(3, df + 1, 2):
         total += term
-        term *= cos(angle) ** 2 * (factor - 1) / factor
+        term *= square * (factor - 1) / factor
     return 2 / pi * (angle + sin(angle) * total)
 
 
 def _even(angle: float, df: int) -> float:
-    term = total = 1.0
+    term, total, square = 1.0, 1.0, cos(angle) ** 2
     for factor in range(2, df, 2):
-        term *= cos(angle) ** 2 * (factor - 1) / factor
+        term *= square * (factor - 1) / factor
         total += term
     return sin(angle) * total
 

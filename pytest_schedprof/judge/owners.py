@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from itertools import repeat
 
 from pytest_schedprof.model.profile import (
     BODY,
@@ -339,9 +340,8 @@ def owner_of_stack(stack: Stack, is_shared: bool = False) -> str:
         stack: the sample's functions.
         is_shared: whether workers and clients ran in the same process.
     """
-    for function in stack:
-        if side := side_of(function):
-            return side
+    if side := next(filter(None, map(side_of, stack)), None):
+        return side
     if _has_any(stack, TEST) and not _has_any(stack, SCHEDULED):
         return "client"
     owner = _owner_of_innermost(stack)
@@ -353,7 +353,7 @@ def owner_of_stack(stack: Stack, is_shared: bool = False) -> str:
 
 
 def _has_any(stack: Stack, patterns: tuple[str, ...]) -> bool:
-    return any(_is_any(function, patterns) for function in stack)
+    return any(map(_is_any, stack, repeat(patterns)))
 
 
 def is_waiting(stack: Stack) -> bool:
