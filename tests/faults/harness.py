@@ -178,8 +178,9 @@ def kill(role: str, number: int = signal.SIGKILL) -> Harm:
     """Send a signal to all processes of a role, and wait until a kill has ended them."""
 
     def harm(session: Session) -> None:
+        # One that was just forked has the log of the fork server for a moment.
+        assert settle(lambda: bool(session.with_role(role)), 60), f"no process is the {role}"
         victims = session.with_role(role)
-        assert victims, f"no process is the {role}"
         for victim in victims:
             victim.send_signal(number)
         if number == signal.SIGKILL:
