@@ -298,3 +298,14 @@ def test_every_picture_of_a_page_is_there() -> None:
     for page in (ROOT / "docs").glob("*.md"):
         for name in re.findall(r'src(?:set)?="([^"]+\.png)"', page.read_text(encoding="utf-8")):
             assert (ROOT / "docs" / name).is_file()
+
+
+def test_every_row_of_what_happens_when_something_dies_is_a_test() -> None:
+    page = (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8")
+    table = page.partition("## When something dies")[2]
+    rows = re.findall(r"^\| (?!what|---).*`(\w+)` \|$", table, re.MULTILINE)
+    sources = "".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")
+    )
+    assert len(rows) == table.count("\n| ") - 1
+    assert [name for name in rows if f"def {name}" not in sources] == []
