@@ -61,7 +61,7 @@ A_PAGE, SILENT_S, ANSWER_S, MOST_BYTES = 100, 60.0, 300.0, 2**30
 PART = re.compile(r"[^/\\:]+\.json|sources/[^/\\:]+\.jsonl")
 """Matches the names of a baseline's files."""
 
-RECORD = re.compile(r"([^/\\:]+/)?(run\.json|tests/[^/\\:]+/result\.json)")
+RECORD = re.compile(r"(\w[^/\\:]*/)?(run\.json|tests/\w[^/\\:]*/result\.json)")
 """Matches the names of a run's records, of what the action uploads."""
 
 CORRUPT = (BadZipFile, EOFError, OSError, RuntimeError, ValueError, struct.error, zlib.error)

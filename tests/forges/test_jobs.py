@@ -62,7 +62,7 @@ def run_of(*results: Result, text: str = "anything") -> bytes:
     records = {name: encode(of).decode() for name, of in tests.items()}
     records["run.json"] = encode(run).decode()
     files = {f"{run.run_id}/{name}": content for name, content in records.items()}
-    return archive({**files, f"{run.run_id}/summary.md": text})
+    return archive({**files, f"{run.run_id}/summary.md": text, "../run.json": text})
 
 
 def archive(files: dict[str, str], kind: int = zipfile.ZIP_STORED) -> bytes:
@@ -85,6 +85,7 @@ def test_one_comment_is_made_and_then_edited(after: ForgeServer) -> None:
     assert "`test_worse`" in after.comments[-1]
     assert "\n- new: test\\_b\n" in after.comments[-1]
     assert "anything" not in after.comments[-1]
+    assert {file.name for file in Path(".schedprof").rglob("*.*")} == {"run.json", "result.json"}
     assert "Commit abc123, [pages and profiles](https://example.com/1)" in after.comments[-1]
     after.comments += [f"more talk {number}" for number in range(150)]
     after.artifacts.append(Artifact("schedprof", run_of(changed(1.0, test_id="test_worse"))))
