@@ -50,6 +50,7 @@ def _session(place: Path, cluster: str, tests: Sequence[str], *, is_planted: boo
         f"--schedprof-cluster={cluster}",
         f"--schedprof-workers={WORKERS}",
         f"--schedprof-dir={place}",
+        "--schedprof-runs=all",
         "--schedprof-timeout=120",
     )
     chosen = [f"{HERE / 'nightly.py'}::test_{test}" for test in tests]

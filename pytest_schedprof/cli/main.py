@@ -23,7 +23,6 @@ COMMANDS = {
     "history": "history",
     "bisect": "bisect",
     "export": "export",
-    "prune": "prune",
     "record": "record",
     "workload": "workload",
     "doctor": "doctor",

@@ -17,6 +17,7 @@ from typing import Any
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.cli.main import Commands, add_command, add_run, say
 from pytest_schedprof.model.backend import artifacts_of, kind_of
+from pytest_schedprof.store.run_directory import in_use
 from pytest_schedprof.store.runs import KeptRun, KeptTest, find_run
 
 EXAMPLE = """\
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _serve(run: KeptRun, test: KeptTest | None, *, is_quiet: bool) -> None:
-    with served(run.path) as url:
+    with in_use(run.path), served(run.path) as url:
         url += f"{test.path.relative_to(run.path).as_posix()}/" if test else ""
         say(f"{run.path} is served at {url} until you press Ctrl-C")
         if test:

@@ -89,6 +89,14 @@ OPTIONS: tuple[Option, ...] = (
         metavar="SIZE",
     ),
     Option(
+        "runs",
+        "number of earlier runs to keep in the directory for artifacts, default 10, or 'all'; when "
+        "a session ends, older ones are removed that no baseline there needs",
+        10,
+        metavar="N",
+        in_marker=False,
+    ),
+    Option(
         "limit",
         "limit for every profiled test, for example 'share(@stealing) <= 10%%'; may be repeated. "
         "In a marker: positional arguments",

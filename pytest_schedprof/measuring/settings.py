@@ -99,6 +99,11 @@ def read_limit(raw: Any) -> Limit:
     return parse_limit(read_text(raw))
 
 
+def read_runs(raw: Any) -> int | None:
+    """Read a number of runs; None for all."""
+    return None if raw == "all" else positive(int)(raw)
+
+
 def read_cluster_option(raw: Any) -> tuple[str, str]:
     """Read `name=value` as text."""
     name, equals, value = read_text(raw).partition("=")
@@ -120,6 +125,7 @@ READERS: Mapping[str, Reader] = {
     "backend": Reader(read_words, "names of backends, or 'off'"),
     "dir": Reader(read_text, "a path"),
     "keep": Reader(read_keep, "a size such as 20MB or 0, or 'all'"),
+    "runs": Reader(read_runs, "a number of runs, at least 1, or 'all'"),
     "limit": Reader(read_limit, "a limit such as 'share(@comm) <= 30%'"),
     "strict": BOOLEAN,
     "rate": Reader(positive(float), "a positive number of samples per second"),
@@ -174,6 +180,8 @@ class Settings(NamedTuple):
     dir: Path
     keep: int | None
     """Bytes; None for all."""
+    runs: int | None
+    """None for all."""
     limit: tuple[Limit, ...]
     strict: bool
     rate: float

@@ -43,7 +43,7 @@ from pytest_schedprof.store.baselines import kept_run, load, save_run
 from pytest_schedprof.store.places import without_secrets
 from pytest_schedprof.store.records import begin_run, write_run
 from pytest_schedprof.store.run_directory import write_summary
-from pytest_schedprof.store.runs import last_records, read_test, unreported
+from pytest_schedprof.store.runs import last_records, read_test, removable, remove, unreported
 
 
 def load_reference(config: pytest.Config, source: str) -> None:
@@ -158,6 +158,7 @@ class Collector:
             is_in_vain = not all((self._try(self._save), self._try(self._check_comparison)))
             self._try(self._write_pages)
             self._try(self._note_random_sets)
+            self._try(self._remove_old_runs)
         except KeyboardInterrupt:
             self.notes.append("interrupted: `schedprof report` makes the pages of the run")
             session.exitstatus = pytest.ExitCode.INTERRUPTED
@@ -219,6 +220,12 @@ class Collector:
         line = save_run(settings.save, str(settings.dir), run)
         keep_stacks(run.path, settings.save, str(settings.dir), backends_of(self.config).facts)
         return line
+
+    def _remove_old_runs(self) -> None:
+        """Remove runs before the newest ones, but none that something needs."""
+        if (keep := session_settings(self.config).runs) is not None:
+            for run in removable(run_of(self.config).root, 1 + keep):
+                remove(run)
 
     def _check_comparison(self) -> None:
         """Refuse a session that was to be compared, but measured nothing."""

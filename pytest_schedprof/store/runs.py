@@ -18,7 +18,13 @@ from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Run, TestEntry
 from pytest_schedprof.store.places import Folder, inside, read_kept
 from pytest_schedprof.store.records import Record, decode, entry_of, read_record
-from pytest_schedprof.store.run_directory import AGAINST, RESULT_FILE, RUN_FILE
+from pytest_schedprof.store.run_directory import (
+    AGAINST,
+    RESULT_FILE,
+    RUN_FILE,
+    is_in_use,
+    safe_name,
+)
 
 LATEST = "latest"
 
@@ -285,10 +291,12 @@ RUNNING_S = 24 * 3600.0
 def removable(directory: Path, keep: int) -> list[KeptRun]:
     """Return all runs but the newest so many, the oldest first; the newest one always stays.
 
-    Runs whose directory was renamed or is a link are left alone: a user did that on purpose. Runs
-    whose session may still be running neither count nor are removed.
+    Runs whose directory was renamed, is a link or has one beside it are left alone: a user did that
+    on purpose. So are those that a baseline was saved of, which has no samples, and those that
+    `schedprof open` serves. Runs whose session may still be running neither count nor are removed.
     """
-    latest = (directory / LATEST).resolve()
+    needed = {file.stem for file in directory.glob("baselines/*/*.json")}
+    linked = {path.resolve() for path in directory.iterdir() if path.is_symlink()}
     mine = [
         run
         for run in runs_in(directory)
@@ -296,7 +304,13 @@ def removable(directory: Path, keep: int) -> list[KeptRun]:
         and not run.path.is_symlink()
         and not _may_be_running(run)
     ]
-    return [run for run in mine[: -max(keep, 1)] if run.path.resolve() != latest]
+    return [
+        run
+        for run in mine[: -max(keep, 1)]
+        if safe_name(run.record.run_id) not in needed
+        and run.path.resolve() not in linked
+        and not is_in_use(run.path)
+    ]
 
 
 def _may_be_running(run: KeptRun) -> bool:
@@ -305,15 +319,6 @@ def _may_be_running(run: KeptRun) -> bool:
         return False
     written = (file.lstat().st_mtime for file in _files(run.path))
     return time.time() - max(written, default=0.0) < RUNNING_S
-
-
-def size(run: KeptRun) -> int:
-    """Return the total size of a run's files in bytes."""
-    total = 0
-    for file in _files(run.path):
-        with suppress(FileNotFoundError):  # another process removes it too
-            total += file.lstat().st_size
-    return total
 
 
 def _files(path: Path) -> Iterator[Path]:

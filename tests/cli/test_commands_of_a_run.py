@@ -25,6 +25,8 @@ from pytest_schedprof.formats.workload import write_workload
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.model.workload import Graph, Group, Result, Task, WorkerEvent, Workload
 from pytest_schedprof.store.records import encode, read_record
+from pytest_schedprof.store.run_directory import in_use, safe_name
+from pytest_schedprof.store.runs import removable
 
 BODY = f"""{HEADER}
 KEPT = pytest.mark.schedprof("calls(@transitions) <= 1000")
@@ -179,11 +181,9 @@ def test_open_serves_a_run_and_nothing_beside_it(session: Session, tmp_path: Pat
         assert answered(port, "/run.json", host=f"elsewhere.example:{port}")[0] == 403
 
 
-def test_prune_keeps_the_last_runs_and_whatever_else_there_is(
-    session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_old_runs_go_and_whatever_else_there_is_stays(session: Session, tmp_path: Path) -> None:
     record = read_record(session.run / "run.json", Run)
-    for number in range(4):
+    for number in range(6):
         run = tmp_path / f"run-{number}"
         (run / "tests" / "one").mkdir(parents=True)
         mine = replace(record, run_id=run.name, started_at=f"2026-01-0{number + 1}T00:00:00+00:00")
@@ -193,22 +193,17 @@ def test_prune_keeps_the_last_runs_and_whatever_else_there_is(
         (tmp_path / other).mkdir(parents=True)
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "run.json").write_text("no record")
-    before = {path.name for path in tmp_path.iterdir()}
 
-    def pruned(*arguments: str) -> set[str]:
-        assert main(["prune", str(tmp_path), *arguments]) == 0
-        return before - {path.name for path in tmp_path.iterdir()}
+    def old(keep: int) -> list[str]:
+        return [run.path.name for run in removable(tmp_path, keep)]
 
-    assert pruned("--keep", "2", "--dry-run") == set()
-    assert "1 runs would be removed" in capsys.readouterr().out
-    assert pruned("--keep", "2") == {"run-1"}
-    (tmp_path / "latest").symlink_to(tmp_path / "run-2")
-    assert pruned("--keep", "1") == {"run-1"}
-    (tmp_path / "latest").unlink()
-    assert pruned("--keep", "1") == {"run-1", "run-2"}
-    for wrong in ("0", "-1", "all"):
-        assert main(["prune", str(tmp_path), f"--keep={wrong}"]) == 2
-    assert main(["prune", str(tmp_path / "run-3"), "--keep=1"]) == 2
+    assert old(3) == ["run-1", "run-2"]
+    assert old(1) == ["run-1", "run-2", "run-3", "run-4"]
+    (tmp_path / "baselines" / "main" / f"{safe_name('run-1')}.json").write_text("of this run")
+    (tmp_path / "good").symlink_to(tmp_path / "run-2")
+    with in_use(tmp_path / "run-3"):
+        assert old(1) == ["run-4"]
+    assert old(1) == ["run-3", "run-4"]
 
 
 TASKS = """

@@ -56,7 +56,6 @@ def test_a_killed_session_leaves_the_tests_that_ended(project: Project, apart: N
     assert "test_done" in _schedprof(project, "show", "test_done", str(kept.path))
     _schedprof(project, "report", ".schedprof")
     assert "has not ended" in (kept.path / "index.html").read_text(encoding="utf-8")
-    assert "0 runs removed" in _schedprof(project, "prune", "--keep=1")
 
 
 INTERRUPTING = """
@@ -323,3 +322,15 @@ def test_last(schedprof_scheduler):
     assert result.parseoutcomes().get("errors", 0) == 0
     assert result.parseoutcomes()["failed"] >= 1
     result.stdout.fnmatch_lines(["*unexpected RuntimeError: BROKEN*"])
+
+
+@pytest.mark.slow
+def test_a_session_removes_old_runs(project: Project) -> None:
+    project.write("@pytest.mark.schedprof\ndef test_it(schedprof_scheduler):\n    pass")
+    on = ("--schedprof=counts", "--schedprof-cluster=virtual", "--schedprof-workers=1")
+    begun = []
+    for more in (["--schedprof-save=main"], [], [], ["--schedprof-runs=1"]):
+        project.run(*on, *more).assert_outcomes(passed=1)
+        begun.append(max((project.path / ".schedprof").glob("2*")))
+    assert sorted((project.path / ".schedprof").glob("2*")) == [begun[0], *begun[2:]]
+    assert "at least 1, or 'all', got '0'" in project.refusal("--schedprof-runs=0")

@@ -89,7 +89,7 @@ def test_closer_form_wins(pytester: pytest.Pytester, case: Case) -> None:
 
 
 def test_every_option_has_a_case() -> None:
-    apart = {"dir", "limit", "option", "cluster_option", "save", "compare", "against"}
+    apart = {"dir", "runs", "limit", "option", "cluster_option", "save", "compare", "against"}
     assert {case.name for case in CASES} | apart == {option.name for option in OPTIONS}
 
 
@@ -122,6 +122,14 @@ def test_directory_is_relative_to_where_it_was_written(
     by_cli = read_session(pytester.parseconfig(*root, "--schedprof-dir=x"))
     assert by_ini.dir == pytester.path / "kept"
     assert by_cli.dir == below / "x"
+
+
+def test_earlier_runs_are_a_number_or_all(pytester: pytest.Pytester) -> None:
+    assert [settings(pytester, "", *cli).runs for cli in ([], ["--schedprof-runs=all"])] == [
+        10,
+        None,
+    ]
+    assert settings(pytester, "schedprof_runs = 3").runs == 3
 
 
 def test_options_of_a_backend_from_every_form(pytester: pytest.Pytester) -> None:

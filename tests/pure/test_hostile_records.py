@@ -66,7 +66,6 @@ def commands(root: Path) -> list[list[str]]:
         ["history", str(root), "--json"],
         ["report", new, "--history", "--against", old],
         ["export", "test_0", new, "--format", "collapsed", "-o", "/dev/null"],
-        ["prune", str(root), "--keep", "2", "--dry-run"],
     ]
 
 
@@ -325,11 +324,11 @@ def test_two_dots_are_a_path_and_no_name_of_a_baseline(tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()
 
 
-@pytest.mark.parametrize("command", ["report", "history", "prune", "compare"])
+@pytest.mark.parametrize("command", ["report", "history", "compare"])
 def test_a_directory_with_a_name_too_long_is_told(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    more = {"prune": ["--keep", "1"], "compare": ["main"]}
+    more = {"compare": ["main"]}
     assert main([command, "a" * 5000, *more.get(command, [])]) in (1, 2)
     assert capsys.readouterr().err.startswith("schedprof: ")
 
