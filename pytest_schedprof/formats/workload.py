@@ -14,16 +14,15 @@ import struct
 import sys
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from graphlib import CycleError, TopologicalSorter
 from itertools import accumulate, chain, islice
 from operator import sub
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Any
 
 import msgpack
-import msgspec
 
 from pytest_schedprof.errors import ArtifactError, SettingsError, printable
 from pytest_schedprof.model.workload import (
@@ -44,6 +43,8 @@ LEVEL = 1
 
 LARGEST = 1 << 28
 """Bytes of a block at most; a longer one is damage."""
+
+MOST_SECONDS = 1e10
 
 MOST_UNPACKED = 1 << 29
 """Bytes of all columns at most, which are those of about five million tasks."""
@@ -86,132 +87,6 @@ def read_differences(column: bytes) -> list[int]:
     return list(accumulate(read_numbers(column)))
 
 
-Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e10)]
-Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-
-
-class Block(msgspec.Struct, tag_field="kind"):
-    """A map with its kind, and with columns that have the types which are named in its class."""
-
-    def add_to(self, workload: Workload) -> None:
-        """Add what the block says to a workload."""
-
-
-class Head(Block, tag="head"):
-    distributed: str
-    begun: str
-
-    def add_to(self, workload: Workload) -> None:
-        workload.distributed, workload.begun = self.distributed, self.begun
-
-
-class Network(Block, tag="network"):
-    bandwidth: Seconds
-
-    def add_to(self, workload: Workload) -> None:
-        workload.bandwidth = self.bandwidth
-
-
-class Worker(msgspec.Struct, array_like=True):
-    """A worker that joined or left."""
-
-    time: Seconds
-    worker: Number
-    has_joined: bool
-    threads: Number
-    memory: Number
-    is_retired: bool = False
-
-
-class Workers(Block, tag="workers"):
-    workers: list[Worker]
-
-    def add_to(self, workload: Workload) -> None:
-        workload.workers.extend(WorkerEvent(*msgspec.structs.astuple(of)) for of in self.workers)
-
-
-class Tasks(Block, tag="graph"):
-    time: Seconds
-    client: Number
-    groups: list[tuple[str, Number | None]]
-    group: bytes
-    annotations: list[dict[str, Any]]
-    annotation: bytes
-    ids: bytes
-    degrees: bytes
-    dependencies: bytes
-    wanted: bytes
-
-    def add_to(self, workload: Workload) -> None:
-        groups = [Group(prefix, number) for prefix, number in self.groups]
-        left = iter(read_numbers(self.dependencies))
-        columns = zip(
-            read_differences(self.ids),
-            read_numbers(self.group),
-            read_numbers(self.degrees),
-            read_numbers(self.annotation),
-            strict=True,
-        )
-        tasks = [
-            Task(
-                number,
-                groups[group],
-                [number - next(left) for _ in range(count)],
-                self.annotations[annotation],
-            )
-            for number, group, count, annotation in columns
-        ]
-        _check_order(tasks)
-        wanted = read_differences(self.wanted)
-        workload.graphs.append(Graph(self.time, self.client, tasks, wanted))
-
-
-class Results(Block, tag="results"):
-    ids: bytes
-    times: bytes
-    durations: bytes
-    nbytes: bytes
-    errors: bytes
-
-    def add_to(self, workload: Workload) -> None:
-        columns = zip(
-            read_differences(self.ids),
-            read_differences(self.times),
-            read_numbers(self.durations),
-            read_numbers(self.nbytes),
-            self.errors,
-            strict=True,
-        )
-        results = workload.results
-        for number, time, duration, nbytes, error in columns:
-            earlier = results.get(number)
-            # A run again after a success has failures of its own.
-            failed = (*earlier.failed, earlier.seconds) if earlier and earlier.is_error else ()
-            results[number] = Result(time / MICRO, duration / MICRO, nbytes, bool(error), failed)
-
-
-class Releases(Block, tag="releases"):
-    times: bytes
-    clients: bytes
-    counts: bytes
-    ids: bytes
-
-    def add_to(self, workload: Workload) -> None:
-        left = iter(read_differences(self.ids))
-        columns = zip(
-            read_differences(self.times),
-            read_numbers(self.clients),
-            read_numbers(self.counts),
-            strict=True,
-        )
-        for time, client, count in columns:
-            tasks = [next(left) for _ in range(count)]
-            workload.releases.append(Release(time / MICRO, client, tasks))
-
-
-DECODER = msgspec.msgpack.Decoder(Head | Network | Workers | Tasks | Results | Releases)
-
-
 def read_workload(content: bytes, name: str = "the file") -> Workload:
     """Return the workload in a file, up to the last whole block.
 
@@ -226,8 +101,8 @@ def read_workload(content: bytes, name: str = "the file") -> Workload:
     workload = Workload()
     try:
         for block in _blocks(content, workload):
-            DECODER.decode(block).add_to(workload)
-    except (ValueError, IndexError, StopIteration, MemoryError, zlib.error) as error:
+            _take(workload, _checked(msgpack.unpackb(block, strict_map_key=False)))
+    except (ValueError, TypeError, IndexError, StopIteration, MemoryError, zlib.error) as error:
         raise ArtifactError(
             f"schedprof: {name} is damaged: {type(error).__name__}: {error}"
         ) from None
@@ -251,6 +126,144 @@ def _blocks(content: bytes, workload: Workload) -> Iterator[bytes]:
         if left < 0:
             raise ValueError(f"it has more than {MOST_UNPACKED} bytes when it is unpacked")
         yield block
+
+
+def _is_time(value: object) -> bool:
+    """Whether it is a number of seconds, or of bytes in one; a NaN is none."""
+    return isinstance(value, (int, float)) and 0 <= value <= MOST_SECONDS
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value < 2**63
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_column(value: object) -> bool:
+    return isinstance(value, bytes)
+
+
+def _is_group(value: object) -> bool:
+    match value:
+        case [str(), number]:
+            return number is None or _is_number(number)
+    return False
+
+
+def _is_worker(value: object) -> bool:
+    match value:
+        case [time, worker, bool(), threads, memory, *more]:
+            numbers_of_it = map(_is_number, (worker, threads, memory))
+            return _is_time(time) and all(numbers_of_it) and more in ([], [True], [False])
+    return False
+
+
+def _all(is_one: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(map(is_one, value))
+
+
+BLOCKS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
+    "head": {"distributed": _is_text, "begun": _is_text},
+    "network": {"bandwidth": _is_time},
+    "workers": {"workers": _all(_is_worker)},
+    "graph": {
+        "time": _is_time,
+        "client": _is_number,
+        "groups": _all(_is_group),
+        "annotations": _all(lambda value: isinstance(value, dict)),
+        **dict.fromkeys(
+            ("ids", "group", "degrees", "annotation", "dependencies", "wanted"), _is_column
+        ),
+    },
+    "results": dict.fromkeys(("ids", "times", "durations", "nbytes", "errors"), _is_column),
+    "releases": dict.fromkeys(("ids", "times", "clients", "counts"), _is_column),
+}
+"""What each kind of block has. Clusters read files too, in environments without msgspec."""
+
+
+def _checked(block: Any) -> dict[str, Any]:
+    """Return a block that has what its kind must have."""
+    kind = block.get("kind") if isinstance(block, dict) else None
+    if not isinstance(kind, str) or kind not in BLOCKS:
+        raise ValueError(f"there is no block of kind {kind!r}")
+    for name, is_one in BLOCKS[kind].items():
+        if not is_one(block.get(name)):
+            raise ValueError(f"{name!r} of {kind!r} is {block.get(name)!r:.80}")
+    checked: dict[str, Any] = block
+    return checked
+
+
+def _take(workload: Workload, block: dict[str, Any]) -> None:
+    """Add what a block has to a workload."""
+    match block["kind"]:
+        case "head":
+            workload.distributed, workload.begun = block["distributed"], block["begun"]
+        case "network":
+            workload.bandwidth = block["bandwidth"]
+        case "workers":
+            workload.workers.extend(WorkerEvent(*event) for event in block["workers"])
+        case "graph":
+            _take_graph(workload, block)
+        case "results":
+            _take_results(workload, block)
+        case "releases":
+            _take_releases(workload, block)
+
+
+def _take_graph(workload: Workload, block: dict[str, Any]) -> None:
+    groups = [Group(prefix, number) for prefix, number in block["groups"]]
+    left = iter(read_numbers(block["dependencies"]))
+    columns = zip(
+        read_differences(block["ids"]),
+        read_numbers(block["group"]),
+        read_numbers(block["degrees"]),
+        read_numbers(block["annotation"]),
+        strict=True,
+    )
+    tasks = [
+        Task(
+            number,
+            groups[group],
+            [number - next(left) for _ in range(count)],
+            block["annotations"][annotation],
+        )
+        for number, group, count, annotation in columns
+    ]
+    _check_order(tasks)
+    wanted = read_differences(block["wanted"])
+    workload.graphs.append(Graph(block["time"], block["client"], tasks, wanted))
+
+
+def _take_results(workload: Workload, block: dict[str, Any]) -> None:
+    columns = zip(
+        read_differences(block["ids"]),
+        read_differences(block["times"]),
+        read_numbers(block["durations"]),
+        read_numbers(block["nbytes"]),
+        block["errors"],
+        strict=True,
+    )
+    results = workload.results
+    for number, time, duration, nbytes, error in columns:
+        earlier = results.get(number)
+        # A run again after a success has failures of its own.
+        failed = (*earlier.failed, earlier.seconds) if earlier and earlier.is_error else ()
+        results[number] = Result(time / MICRO, duration / MICRO, nbytes, bool(error), failed)
+
+
+def _take_releases(workload: Workload, block: dict[str, Any]) -> None:
+    left = iter(read_differences(block["ids"]))
+    columns = zip(
+        read_differences(block["times"]),
+        read_numbers(block["clients"]),
+        read_numbers(block["counts"]),
+        strict=True,
+    )
+    for time, client, count in columns:
+        tasks = [next(left) for _ in range(count)]
+        workload.releases.append(Release(time / MICRO, client, tasks))
 
 
 def _check_order(tasks: Sequence[Task]) -> None:

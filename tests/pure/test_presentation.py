@@ -264,7 +264,7 @@ def test_a_run_has_its_commit_and_what_its_tests_share() -> None:
     facts = dict(facts_of_run(run, [measured(COUNTED), measured(COUNTED)]))
     assert facts["commit"] == "0123456789ab on main, with changes that are not committed"
     assert facts["pytest"] == "ended with exit status 1"
-    assert facts["cluster"] == "simulated, 16 workers"
+    assert facts["cluster"] == "simulated, 16 workers, 16 threads"
     assert facts["machine"] == "a processor x 2"
     plain = Run("run-1", "2026-01-01T00:00:00+00:00", 0)
     bare = measured(COUNTED, environment=None, cluster=None)
