@@ -13,6 +13,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -30,8 +31,8 @@ from pytest_schedprof.control.targets import call_here
 from pytest_schedprof.errors import ClusterError, NoSchedulerError, SchedprofError
 from pytest_schedprof.model.result import IN_PROCESS, VALIDATED
 
-LOOP_S = 5.0
-"""How long to wait for an event loop in another thread; a busy one runs the function later."""
+LOOP_S = 30.0
+"""How long to wait for an event loop in another thread."""
 
 ENDINGS = ("memory", "erred")
 TAKE_THE_FIXTURE = "give it the fixture schedprof_scheduler, as an argument"
@@ -119,12 +120,20 @@ class Schedulers(OwnProcess):
             self.threads.add(scheduler.thread_id)
 
     def run_on_loops(self, function: Callable[[], None]) -> None:
-        """Run a function in the threads of the event loops of all schedulers but in this thread."""
+        """Run a function in the threads of the event loops of all schedulers but in this thread.
+
+        Raises:
+            ClusterError: one of them is blocked: what it does would not be seen.
+        """
         mine = (None, threading.get_ident())
         schedulers = self._living()
         loops = {scheduler.loop for scheduler in schedulers if scheduler.thread_id not in mine}
-        for done in [_run_on(loop, function) for loop in loops]:
-            done.wait(LOOP_S)
+        runs = [_run_on(loop, function) for loop in loops]
+        wait(runs, LOOP_S)
+        if any([run.cancel() for run in runs]):  # of those that are left, none begins later
+            raise ClusterError(
+                f"schedprof: an event loop in the test's own process was blocked for {LOOP_S:g} s"
+            )
 
     @property
     def is_any_alive(self) -> bool:
@@ -151,12 +160,15 @@ class Schedulers(OwnProcess):
         return {"all": SimpleNamespace(state_counts=counts)}
 
 
-def _run_on(loop: Any, function: Callable[[], None]) -> threading.Event:
-    done = threading.Event()
+def _run_on(loop: Any, function: Callable[[], None]) -> Future[None]:
+    done: Future[None] = Future()
 
     def run() -> None:
-        function()
-        done.set()
+        if done.set_running_or_notify_cancel():
+            try:
+                function()
+            finally:
+                done.set_result(None)
 
     loop.add_callback(run)
     return done
@@ -341,4 +353,4 @@ def _on_loop(one: Any, call: Callable[[], None]) -> None:
     if one.thread_id == threading.get_ident():
         call()
         return
-    _run_on(one.loop, call).wait(LOOP_S)
+    wait([_run_on(one.loop, call)], LOOP_S)

@@ -174,8 +174,15 @@ class Session:
         self.process.wait()
 
 
-def kill(role: str, number: int = signal.SIGKILL) -> Harm:
-    """Send a signal to all processes of a role, and wait until a kill has ended them."""
+def kill(role: str, number: int = signal.SIGKILL, *, is_held: bool = False) -> Harm:
+    """Send a signal to all processes of a role, and wait until a kill has ended them.
+
+    Args:
+        role: of the processes.
+        number: of the signal.
+        is_held: whether a profiler may hold a process when it is killed. It then ends only when
+            the session, which waits at its stage, frees it.
+    """
 
     def harm(session: Session) -> None:
         # One that was just forked has the log of the fork server for a moment.
@@ -183,7 +190,7 @@ def kill(role: str, number: int = signal.SIGKILL) -> Harm:
         victims = session.with_role(role)
         for victim in victims:
             victim.send_signal(number)
-        if number == signal.SIGKILL:
+        if number == signal.SIGKILL and not is_held:
             assert settle(lambda: all(map(has_ended, victims)), 60), f"the {role} survived"
 
     return harm

@@ -133,7 +133,7 @@ STEPS = [
     ("cluster starting#2@test_it[lone]", kill("workers")),
     ("assessing@test_it[assessing]", kill("scheduler")),
     ("scheduler started@test_it[late]", kill("scheduler")),  # just before the body
-    ("worked@test_it[unguarded]", together(kill("guard"), kill("scheduler"))),
+    ("worked@test_it[unguarded]", together(kill("guard"), kill("scheduler", is_held=True))),
     ("worked@test_it[held]", hold),
     ("worked@test_it[served]", kill("fork server")),
 ]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from importlib.util import find_spec
 
 import pytest
+from distributed import Client
 from support import Project
 
+from pytest_schedprof.clusters import in_process
+from pytest_schedprof.errors import ClusterError
 from pytest_schedprof.evidence.contract import NO_SCHEDULER
 from pytest_schedprof.model.result import Result
 
@@ -169,3 +173,19 @@ def test_a_scheduler_whose_loop_is_in_a_thread(project: Project) -> None:
         (counted,) = project.results()[name].backends
         assert counted.window.tasks == 50
         assert 4 < counted.limits[0].findings[0].estimate.value <= 6.5
+
+
+def test_a_loop_that_is_blocked_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was to run there runs no later either: it would count for ever."""
+    monkeypatch.setattr(in_process, "LOOP_S", 0.2)
+    ran: list[bool] = []
+    may_go_on = threading.Event()
+    with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
+        schedulers = in_process.Schedulers()
+        client.loop.add_callback(may_go_on.wait, 60)
+        with pytest.raises(ClusterError, match=r"was blocked for 0.2 s"):
+            schedulers.run_on_loops(lambda: ran.append(True))
+        may_go_on.set()
+        client.submit(int, 1).result()
+        schedulers.run_on_loops(lambda: ran.append(False))
+    assert ran == [False]
