@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_schedprof import plugin
+from pytest_schedprof.backends.registry import LIGHTEST
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.options import is_known
 from pytest_schedprof.errors import SchedprofError, SettingsError, as_own
@@ -129,10 +130,6 @@ def arguments_for_run(item: pytest.Item, body_run: BodyRun, side: Side) -> Itera
         raise
     finally:
         arguments.update(before)
-
-
-LIGHTEST = "cputime"
-"""The backend that slows a test of `gen_cluster` least, by benchmarks/marked.py."""
 
 
 def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
