@@ -139,11 +139,14 @@ def comment(arguments: argparse.Namespace, github: GitHub) -> None:
     if (request := github.find_request()) is None:
         return say("the run that has ended was for no pull request: nothing to comment on")
     summary = "## Scheduler performance: no profiled test ran\n"
-    if github.fetch_run(arguments.name, Path(arguments.dir)):
-        kept = find_run(Path(arguments.dir))
-        # Made anew of the records, because the text that the run left may be a stranger's.
-        results = [test.result for test in kept.tests()]
-        summary = run_markdown(results, kept.path.name, kept.record.unmatched)
+    try:
+        if github.fetch_run(arguments.name, Path(arguments.dir)):
+            kept = find_run(Path(arguments.dir))
+            # Made anew of the records, because the text that the run left may be a stranger's.
+            results = [test.result for test in kept.tests()]
+            summary = run_markdown(results, kept.path.name, kept.record.unmatched)
+    except ArtifactError as error:  # an earlier comment must not stay
+        complain(error)
     try:
         done = github.comment(request, arguments.name, summary)
     except ForgeError as error:

@@ -151,7 +151,10 @@ def is_in_use(directory: Path) -> bool:
     """Whether somebody looks at a run."""
     if sys.platform == "win32":
         return False
-    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        descriptor = os.open(directory, os.O_RDONLY)
+    except OSError:  # another session has removed it
+        return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -338,6 +338,8 @@ def remove(run: KeptRun) -> None:
             elif path.name != RUN_FILE:
                 path.unlink()
         shutil.rmtree(run.path)
+    except FileNotFoundError:
+        return  # another session removes it too
     except OSError as error:
         raise ArtifactError(
             f"schedprof: cannot remove {str(run.path)!r}: {error.strerror} ({error.filename})"
