@@ -39,6 +39,9 @@ from distributed import wait
 def inc(x):
     return x + 1
 
+# It is sent by value, so the processes of clusters need not import this file and its imports.
+inc.__qualname__ = "sent.inc"
+
 def burn(scheduler, seconds=1.0):
     # Work that the scheduler itself does, so that its samples are the same on any machine.
     def burn_scheduler_cpu(dask_scheduler, seconds):

@@ -15,7 +15,6 @@ from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import RecordingError, SchedprofError
 from pytest_schedprof.formats.counted import SpanFile, read_counts, with_more
 from pytest_schedprof.model.backend import JSON, Artifact
-from pytest_schedprof.model.metric import TRAFFIC
 from pytest_schedprof.model.profile import (
     CALLERS,
     CARRYING,
@@ -83,7 +82,10 @@ class CountsBackend(RemoteBackend):
     rank = 20
     artifacts = (Artifact("counts.json", JSON),)
     options_type = CountsOptions
-    measures = frozenset({"calls", "bytecodes", CLIENT, "transitions", *TRAFFIC})
+    measures = frozenset(
+        {"calls", "bytecodes", CLIENT, "transitions"}
+        | {"messages_in", "messages_out", "bytes_in", "bytes_out"}
+    )
     sees_threads = True
     disturbs = True
     module = agent

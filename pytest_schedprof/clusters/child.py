@@ -136,6 +136,8 @@ class Child:
         environment = dict(os.environ) if self._is_here else environment_elsewhere()
         if not self._is_here:
             config = changed(config, dask.config.merge(*dask.config.defaults))
+        if config.get("scheduler") == "dask.distributed":  # while the test has a client of its own
+            config = {key: value for key, value in config.items() if key != "scheduler"}
         environment.pop("PYTEST_CURRENT_TEST", None)  # a cluster is not of one test alone
         environment["DASK_INTERNAL_INHERIT_CONFIG"] = dask.config.serialize(config)
         environment.setdefault("DASK_DISTRIBUTED__ADMIN__LOG_LENGTH", "1000")
@@ -163,17 +165,25 @@ class Child:
         except BrokenPipeError:
             raise self._failed("before it was told what to run") from None
 
-    def answer(self, deadline: float) -> list[str]:
+    def answer(self, deadline: float, needed: Child | None = None) -> list[str]:
         """Wait until the child is ready and return the addresses of its nodes.
 
+        Args:
+            deadline: when to give up, by `time.monotonic`.
+            needed: a child that is ready already, and without which this one waits in vain.
+
         Raises:
-            ClusterError: if it ends before, or is not ready by the deadline.
+            ClusterError: if one of them ends before, or this one is not ready by the deadline.
         """
         assert self.process.stdout is not None
+        streams = [stream for of in (self, needed) if of and (stream := of.process.stdout)]
         answer = b""
         while not answer.endswith(b"\n"):
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+            ready = select.select(streams, [], [], left)[0] if left > 0 else []
+            if needed and needed.process.stdout in ready:  # its end, as it says no more
+                raise needed._failed("while starting")
+            if not ready:
                 what = f"{self._whose} process was not ready in time; raise --schedprof-timeout"
                 raise ClusterError(f"schedprof: {what}: {self.last_error()}")
             piece = os.read(self.process.stdout.fileno(), 65536)

@@ -115,7 +115,7 @@ class OwnCluster(Cluster):
         for child, order in zip(workers, orders, strict=True):
             child.tell({**order, "scheduler": self.address, "security": self._secrets()})
         for child in workers:
-            child.answer(deadline)
+            child.answer(deadline, scheduler)
 
     def _child(self, name: str, hash_seed: int | None = None) -> Child:
         """Start a process; the launcher is for the scheduler, which is the one that is measured."""

@@ -19,7 +19,7 @@ from pytest_schedprof.judge.owners import (
     owner_of_others,
 )
 from pytest_schedprof.model.limit import Estimate
-from pytest_schedprof.model.metric import CLIENT_BYTECODES, METRICS, RANKED, own_part
+from pytest_schedprof.model.metric import CLIENT_BYTECODES, METRICS, RANKED, Of, own_part
 from pytest_schedprof.model.profile import (
     BODY,
     OTHERS,
@@ -237,6 +237,8 @@ class Costs:
                 return doubt
             if unit.hides and ":" in subject and not self._matching(subject):
                 return unit.hides
+        if not all(has_figure(metric, unit.whole) for unit in self.units):
+            return f"the recording has no {metric}"
         if subject.startswith("c:") and not self._matching(subject):
             return f"no C function ran that {subject!r} names; perhaps there is none"
         if METRICS[metric].own and (doubt := doubt_of_collector(subject, self.functions)):
@@ -319,6 +321,11 @@ class Costs:
             )
             for metric in total
         }
+
+
+def has_figure(metric: str, whole: Collection[str]) -> bool:
+    """Return whether a record has a metric, of which no function and no owner has a part."""
+    return METRICS[metric].of != Of.WHOLE or metric in whole
 
 
 def scatter(values: Sequence[float]) -> float:

@@ -14,7 +14,7 @@ from pytest_schedprof.judge.compare import (
     compare_one,
     with_earlier,
 )
-from pytest_schedprof.judge.costs import exactly, line_of, roughly
+from pytest_schedprof.judge.costs import exactly, has_figure, line_of, roughly
 from pytest_schedprof.judge.estimate import ALPHA, Figure, bound_at
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.matching import (
@@ -182,6 +182,9 @@ class Before:
     def doubt(self, metric: str, subjects: Sequence[str] = ()) -> str:
         if self.before is None:
             return self.reason
+        costs = self.before.of.costs
+        if costs is not None and not has_figure(metric, costs.whole):
+            return f"the baseline has no {metric}"
         if METRICS[metric].is_exact:
             return obstacle_to_metric(metric, self.before, self.after)
         if METRICS[metric].is_peak:

@@ -28,8 +28,14 @@ NOW = "now"
 
 
 def new_run_id() -> str:
-    """Return an ID that sorts by time and is unique for sessions of the same second."""
-    return f"{time.strftime('%Y%m%dT%H%M%S')}-{os.urandom(3).hex()}"
+    """Return an ID that sorts by time and is unique.
+
+    Four of its last digits are parts of the second, so that the latest of several quick sessions
+    is the last one.
+    """
+    now = time.time()
+    second = time.strftime("%Y%m%dT%H%M%S", time.localtime(now))
+    return f"{second}-{int(now % 1 * 0x10000):04x}{os.urandom(1).hex()}"
 
 
 class RunDirectory:

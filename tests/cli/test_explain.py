@@ -124,7 +124,9 @@ def dask_setup(scheduler):
     slow_down("distributed.scheduler", "SchedulerState._add_to_memory", 0.002)
 """
 
-SAMPLED = ("--schedprof=cputime", "--schedprof-rounds=3", "--schedprof-rate=500")
+SAMPLED = ("--schedprof=cputime", "--schedprof-rounds=8", "--schedprof-rate=500")
+"""Rounds enough for a machine where CPU time varies by half between them."""
+
 COUNTED = (*OPTIONS, "--schedprof-rounds=1", "--schedprof-save=main")
 
 

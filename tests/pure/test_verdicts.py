@@ -247,6 +247,15 @@ def test_what_the_baseline_cannot_tell_is_a_doubt_with_its_reason() -> None:
     assert "nothing of counts" in doubt(times, counts, "calls")
     older = replace(ENVIRONMENT, scheduler_python="3.10.1")
     assert "Python 3.11 and 3.10" in doubt(counts, counts, "calls", environment=older)
+    assert doubt(counts, counts, "transferred") == "the baseline has no transferred"
+
+
+def test_a_figure_that_no_record_has_is_not_zero() -> None:
+    lacking = CostProfile("counts", "", {FUNCTION: {"calls": 1.0}}, {"transfers": 1.0})
+    costs = Costs([unit_of(TASKS, {}, [lacking])] * 3)
+    result = judge(parse_limit("transferred <= 1MB"), costs, [])
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert result.note == "the recording has no transferred"
 
 
 MODULE = "distributed.scheduler"
