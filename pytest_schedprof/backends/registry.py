@@ -28,6 +28,9 @@ BUILTIN = (
 )
 """Names of the built-in backends: each has a module of its name, which is imported on demand."""
 
+FROM_OUTSIDE = "pyspy"
+"""The one that does nothing in the scheduler's own process."""
+
 LIGHTEST = "cputime"
 """The one that slows a test of `gen_cluster` least, by benchmarks/marked.py."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from pytest_schedprof.backends.registry import FROM_OUTSIDE
 from pytest_schedprof.cli.main import Commands, add_command, say
-from pytest_schedprof.measuring.options import DEFAULT_BACKEND
 from pytest_schedprof.measuring.settings import read_value
 
 EXAMPLE = """\
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the findings."""
     chosen = [
         name
-        for text in arguments.backend or [",".join(DEFAULT_BACKEND)]
+        for text in arguments.backend or [FROM_OUTSIDE]
         for name in read_value("backend", text, "--backend")
     ]
     timeout = read_value("timeout", arguments.timeout, "--timeout")

@@ -15,7 +15,8 @@ from pytest_schedprof.evidence import KINDS as EVIDENCE
 if TYPE_CHECKING:
     import pytest
 
-DEFAULT_BACKEND = ("pyspy",)
+AUTO = "auto"
+"""Stands for the backends that a test's limits need, or else for the best one for its cluster."""
 DEFAULT_BISECTED = ("counts", "virtual")
 """Backend and cluster of a search: counts in virtual time decide with one run."""
 
@@ -68,8 +69,9 @@ OPTIONS: tuple[Option, ...] = (
         "backend",
         "profile the scheduler with these backends (comma separated); overrides markers, and "
         "also profiles unmarked tests that use schedprof_scheduler; 'off' disables profiling. "
-        "In the ini file: default for markers that name no backend",
-        DEFAULT_BACKEND,
+        "'auto' takes those that each test's limits need. In the ini file: default for markers "
+        "that name no backend",
+        (AUTO,),
         metavar="NAMES",
         flag="--schedprof",
     ),
@@ -261,7 +263,9 @@ def add_options(parser: pytest.Parser) -> None:
                 negative, action="store_false", **{**common, "help": f"turn {option.name} off"}
             )
         else:
-            action = "append" if option.adds_up else "store"
-            group.addoption(option.flag_name, action=action, metavar=option.metavar, **common)
+            common["action"] = "append" if option.adds_up else "store"
+            if option.default == (AUTO,):  # its value may be left out
+                common |= {"nargs": "?", "const": AUTO}
+            group.addoption(option.flag_name, metavar=option.metavar, **common)
         kind: Literal["linelist", "string"] = "linelist" if option.adds_up else "string"
         parser.addini(option.ini_name, option.help.replace("%%", "%"), type=kind, default=None)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from pytest_schedprof.backends.contract import Backend, side_by_side
-from pytest_schedprof.backends.registry import BackendRegistry
+from pytest_schedprof.backends.registry import FROM_OUTSIDE, LIGHTEST, BackendRegistry
 from pytest_schedprof.errors import LimitError, SettingsError
 from pytest_schedprof.evidence import KINDS
 from pytest_schedprof.evidence.contract import Kind, Need
 from pytest_schedprof.judge.compare import InterimChecks
 from pytest_schedprof.judge.reference import Reference
+from pytest_schedprof.measuring.options import AUTO
 from pytest_schedprof.measuring.settings import ANY_BACKEND, Settings
 from pytest_schedprof.model.backend import recommended
 from pytest_schedprof.model.limit import Limit
@@ -126,6 +128,28 @@ class ArtifactStore(Protocol):
 
     def new_test(self, test_id: str) -> Path | None:
         """Return the directory of a test's artifacts, or None if nobody keeps them."""
+
+
+def choose_backends(
+    settings: Settings, registry: BackendRegistry, *, in_main_thread: bool
+) -> Settings:
+    """Return the settings with the backends that the limits need, if they name none.
+
+    Args:
+        settings: of the test.
+        registry: of backends.
+        in_main_thread: whether the scheduler runs in the main thread of the test's process.
+            What samples from outside stops the test and its workers too.
+    """
+    if settings.backend != (AUTO,):
+        return settings
+    best, names = LIGHTEST if in_main_thread else FROM_OUTSIDE, list[str]()
+    for metric in dict.fromkeys(limit.measured for limit in settings.limit if not limit.evidence):
+        if not any(metric in registry.facts_of(name).measures for name in names):
+            others = (*recommended(registry.facts.values()), *registry.facts)
+            able = (of for of in (best, *others) if metric in registry.facts_of(of).measures)
+            names.extend(islice(able, 1))
+    return settings._replace(backend=tuple(names) or (best,))
 
 
 def make_plan(

@@ -16,6 +16,7 @@ from pytest_schedprof.evidence import ALL
 from pytest_schedprof.evidence import KINDS as EVIDENCE
 from pytest_schedprof.judge.limits import merge_limits, parse_limit
 from pytest_schedprof.measuring.options import (
+    AUTO,
     MARKER_KEYWORDS,
     OPTIONS,
     Option,
@@ -204,7 +205,9 @@ class Settings(NamedTuple):
     timeout: float
     cluster_option: tuple[tuple[str, str], ...]
     option: tuple[tuple[str, str, Any], ...]
-    is_forced: bool
+    is_on: bool = False
+    """Whether the command line asks for profiles, of unmarked tests with the fixture too."""
+    is_forced: bool = False
     """Whether the command line names the backends, which overrides markers."""
     chosen: frozenset[str] = frozenset()
     """Names of the settings that a marker of the test sets."""
@@ -259,13 +262,14 @@ def read_session(config: pytest.Config) -> Settings:
     values["dir"] = Path(base, values["dir"])
     if (values["save"] or values["compare"]) and not is_given(config, option_named("rounds")):
         values["rounds"] = ROUNDS_TO_COMPARE
-    is_forced = config.getoption("schedprof_backend_given") is not None
-    if OFF in values["backend"] and len(values["backend"]) > 1:
-        raise SettingsError(
-            f"schedprof: backend {','.join(values['backend'])!r} is contradictory: "
-            "'off' cannot be combined with others"
-        )
-    return Settings(**values, is_forced=is_forced)
+    is_on = config.getoption("schedprof_backend_given") is not None
+    for alone in (OFF, AUTO):
+        if alone in values["backend"] and len(values["backend"]) > 1:
+            raise SettingsError(
+                f"schedprof: backend {','.join(values['backend'])!r} is contradictory: "
+                f"{alone!r} cannot be combined with others"
+            )
+    return Settings(**values, is_on=is_on, is_forced=is_on and values["backend"] != (AUTO,))
 
 
 def _session_value(config: pytest.Config, option: Option) -> Any:
@@ -358,7 +362,7 @@ def read_call(
         for backend, of_backend in _mapping(options, source).items()
         for item in _mapping(of_backend, source).items()
     )
-    return Settings(**{**read, "dir": Path(read["dir"])}, is_forced=False)
+    return Settings(**{**read, "dir": Path(read["dir"])})
 
 
 def _mapping(raw: Any, source: str = "a marker") -> Mapping[str, Any]:

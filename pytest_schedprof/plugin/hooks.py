@@ -9,16 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from copy import copy
+from inspect import iscoroutinefunction, unwrap
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_schedprof import plugin
 from pytest_schedprof.measuring.options import (
-    DEFAULT_BACKEND,
+    AUTO,
     MARKER_HELP,
     add_options,
     is_any_given,
+    option_named,
 )
 from pytest_schedprof.plugin import hookspecs
 from pytest_schedprof.plugin.stash import (
@@ -60,6 +63,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None, None, None]:
+    """Let `--schedprof tests/` have a path after it, which would be taken for its value."""
+    flag = option_named("backend").flag_name
+    if flag in args:
+        args[:] = [f"{flag}={AUTO}" if word == flag else word for word in args]
+        namespace = copy(early_config.option)
+        early_config.known_args_namespace = parser.parse_known_args(args, namespace)
+    yield
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER_HELP)
     if is_any_given(config):  # nothing can be wrong with defaults: they are read when needed
@@ -81,8 +97,8 @@ def _check_before_the_first_test(config: pytest.Config, settings: Settings) -> N
         owners = {owner for owner, _, _ in settings.option}
         if owners:
             owners -= kinds_of(config).with_options(settings.evidence)
-        if owners or settings.backend != DEFAULT_BACKEND:
-            backends_of(config).check([*settings.backend, *sorted(owners)])
+        if names := {*settings.backend, *owners} - {AUTO}:
+            backends_of(config).check(sorted(names))
     if settings.cluster_option:  # of any kind of cluster, because markers may choose another kind
         plugin.cluster_options.check_cluster_options(None, dict(settings.cluster_option))
     if settings.workload is not None:
@@ -97,7 +113,7 @@ def _check_before_the_first_test(config: pytest.Config, settings: Settings) -> N
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     settings, lines = config.stash.get(SETTINGS, None), []
-    if settings is not None and settings.is_forced and not settings.is_off:
+    if settings is not None and settings.is_on and not settings.is_off:
         lines.append(
             f"schedprof: {', '.join(settings.backend)} at {settings.rate:g} Hz, "
             f"cluster {settings.cluster}, artifacts in {settings.dir}"
@@ -181,8 +197,16 @@ def settings_of(item: pytest.Item) -> Settings:
     """Return the session's settings with those of the test's markers merged in."""
     settings = session_settings(item.config)
     markers = list(item.iter_markers(MARKER))
-    # The closest marker wins.
-    return plugin.settings.overlay(settings, markers[::-1]) if markers else settings
+    if markers:  # the closest one wins
+        settings = plugin.settings.overlay(settings, markers[::-1])
+    if settings.backend == (AUTO,) and _is_profiled(item, settings):
+        # As those of `gen_cluster` are; a cluster of a synchronous test has its loop in a thread.
+        function = getattr(item, "function", None)
+        is_coroutine = function is not None and iscoroutinefunction(unwrap(function))
+        in_main_thread = is_coroutine and not has_fixture(item)
+        registry = backends_of(item.config)
+        return plugin.plan.choose_backends(settings, registry, in_main_thread=in_main_thread)
+    return settings
 
 
 def _plan_of(config: pytest.Config, settings: Settings) -> Plan:
@@ -210,7 +234,7 @@ def _is_profiled(item: pytest.Item, settings: Settings) -> bool:
     if settings.is_off:
         return False
     is_marked = item.get_closest_marker(MARKER) is not None
-    return is_marked or (settings.is_forced and has_fixture(item))
+    return is_marked or (settings.is_on and has_fixture(item))
 
 
 def has_fixture(item: pytest.Item) -> bool:

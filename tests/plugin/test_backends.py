@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from support import Project
+
+from pytest_schedprof.backends.registry import BackendRegistry
+from pytest_schedprof.measuring.plan import choose_backends
+from pytest_schedprof.measuring.settings import read_call
 
 BODY = """
 @pytest.mark.schedprof("share(@comm) <= 99%", options={"native": False}, backend="pyspy")
@@ -62,3 +68,66 @@ def test_it(schedprof_scheduler):
     assert artifact == "worker-0.pyspy.speedscope.json"
     (content,) = (path.read_text() for path in project.run_directory.rglob(artifact))
     assert '"spin"' in content
+
+
+@pytest.mark.parametrize(
+    ("limits", "in_main_thread", "backends"),
+    [
+        ([], False, ["pyspy"]),
+        ([], True, ["cputime"]),
+        (["share(@comm) <= 30%"], False, ["pyspy"]),
+        (["share(@comm) <= 30%"], True, ["cputime"]),
+        (["calls(distributed.scheduler:*) <= 9"], False, ["counts"]),
+        (["cpu <= 1ms", "calls(distributed.scheduler:*) <= 9"], True, ["cputime", "counts"]),
+        (
+            ["makespan <= 9s", "memory(process) <= 1GB", "bytecodes <= 1"],
+            False,
+            ["decisions", "counts"],
+        ),
+    ],
+)
+def test_without_a_name_they_are_what_the_limits_need(
+    limits: Sequence[str], in_main_thread: bool, backends: Sequence[str]
+) -> None:
+    settings = read_call("a test", limits, {})
+    chosen = choose_backends(settings, BackendRegistry(), in_main_thread=in_main_thread)
+    assert list(chosen.backend) == backends
+
+
+ALONE = """
+from distributed.utils_test import gen_cluster
+
+def test_fixture(schedprof_scheduler):
+    schedprof_scheduler.client.submit(inc, 1).result()
+
+@pytest.mark.schedprof
+@gen_cluster(client=True)
+async def test_in_process(c, s, a, b):
+    await c.submit(inc, 1)
+
+@pytest.mark.schedprof("calls(distributed.scheduler:*) <= 1000", backend="counts,cputime")
+@gen_cluster(client=True)
+async def test_named(c, s, a, b):
+    await c.submit(inc, 1)
+"""
+
+
+def test_the_option_alone_takes_no_path_for_a_name(project: Project) -> None:
+    """It profiles what takes the fixture, and leaves backends that a marker names."""
+    (project.path / "below").mkdir()
+    (project.path / "below" / "conftest.py").write_text(
+        "def pytest_addoption(parser): parser.addoption('--own')"
+    )
+    project.write(ALONE, "below/test_it.py")
+    result = project.run("--schedprof", "below", "--own=1")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["schedprof: auto at 100 Hz, cluster local, *"])
+    results = project.results()
+    used = {name: [of.backend for of in result.backends] for name, result in results.items()}
+    assert used == {
+        "test_fixture": ["pyspy"],
+        "test_in_process": ["cputime"],
+        "test_named": ["counts", "cputime"],
+    }
+    line = project.refusal("--schedprof=auto,counts")
+    assert "'auto' cannot be combined with others" in line
