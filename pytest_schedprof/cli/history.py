@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_schedprof.cli.main import Commands, add_command, complain, say
 from pytest_schedprof.errors import ArtifactError, SettingsError
 from pytest_schedprof.judge.explanation import why_stepped
-from pytest_schedprof.judge.series import Choice, series_of
+from pytest_schedprof.judge.series import Choice, series_in
 from pytest_schedprof.model.metric import GROWTH, METRICS
 from pytest_schedprof.model.run import History
 from pytest_schedprof.report.commands import HISTORY_VERSION, as_json, as_markdown, history_text
@@ -120,16 +120,14 @@ def _history(arguments: argparse.Namespace) -> History:
             )
     archive = Archive(arguments.place)
     runs = archive.runs(branch=arguments.branch, last=arguments.last)
-    results = [result for run in runs for result in run.results]
-    if not results:
-        lines = [
-            f"schedprof: the runs in {without_secrets(arguments.place)!r} have no results",
-            *archive.skipped,
-        ]
-        raise ArtifactError("\n".join(lines))
     choice = Choice(arguments.test, frozenset(arguments.metric), arguments.function)
-    series = series_of([(run.run, run.results) for run in runs], choice)
-    if not series:
-        tests = ", ".join(sorted({result.test_id for result in results}))
-        raise SettingsError(f"schedprof: no figure matches; tests with results: {tests}")
-    return History(len(runs), tuple(series), tuple(archive.skipped))
+    series = tuple(series_in(archive, runs, choice))
+    if series:
+        return History(len(runs), series, tuple(archive.skipped))
+    tests = {test_id for stored in runs for test_id in stored.files}
+    readable = [name for name in sorted(tests) if any(archive.results(runs, name))]
+    if not readable:
+        place = without_secrets(arguments.place)
+        lines = [f"schedprof: the runs in {place!r} have no results", *archive.skipped]
+        raise ArtifactError("\n".join(dict.fromkeys(lines)))
+    raise SettingsError(f"schedprof: no figure matches; tests with results: {', '.join(readable)}")

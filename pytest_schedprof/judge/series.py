@@ -23,6 +23,7 @@ from pytest_schedprof.model.result import (
     SampledShares,
 )
 from pytest_schedprof.model.run import Moment, Point, Run, Series, Setting
+from pytest_schedprof.store.runs import Archive, StoredRun
 
 LEAST_PART = 0.05
 """Part of all samples or costs. A function that never reached it has no series unless asked for."""
@@ -67,21 +68,25 @@ Night: TypeAlias = tuple[Moment, Mapping[Name, Amount]]
 """What one run measured in one setting."""
 
 
-def series_of(runs: Iterable[tuple[Run, Iterable[Result]]], choice: Choice) -> list[Series]:
-    """Return the chosen series of runs; the runs come in the order of their commits."""
+def series_in(archive: Archive, runs: Sequence[StoredRun], choice: Choice) -> Iterator[Series]:
+    """Yield the chosen series of runs in the order of their commits, one test after the other."""
     matches = compile_pattern(choice.test).fullmatch
+    tests = {test_id for stored in runs for test_id in stored.files}
+    for test_id in sorted(filter(matches, tests)):
+        yield from _of_test(archive.results(runs, test_id), choice)
+
+
+def _of_test(results: Iterable[tuple[Run, Result]], choice: Choice) -> Iterator[Series]:
     nights: dict[Setting, list[Night]] = defaultdict(list)
-    for run, results in runs:
-        for result in results:
-            if matches(result.test_id) and result.is_usable:
-                versions = result.environment.versions if result.environment else {}
-                version = versions.get("distributed", "")
-                moment = Moment(run.run_id, run.started_at, run.commit, version)
-                for setting, amounts in _settings(result):
-                    nights[setting].append((moment, amounts))
-    return [
-        series for setting in sorted(nights) for series in _series(setting, nights[setting], choice)
-    ]
+    for run, result in results:
+        if result.is_usable:
+            versions = result.environment.versions if result.environment else {}
+            version = versions.get("distributed", "")
+            moment = Moment(run.run_id, run.started_at, run.commit, version)
+            for setting, amounts in _settings(result):
+                nights[setting].append((moment, amounts))
+    for setting in sorted(nights):
+        yield from _series(setting, nights[setting], choice)
 
 
 def _settings(result: Result) -> Iterator[tuple[Setting, dict[Name, Amount]]]:
@@ -129,7 +134,10 @@ def _series(setting: Setting, nights: list[Night], choice: Choice) -> Iterator[S
 def _place(name: Name) -> tuple[int, int, str]:
     """Sort key: the scheduler as a whole, then owners, then functions."""
     metric, subject = name
-    return list(METRICS).index(metric), bool(subject) + (":" in subject), subject
+    return PLACES[metric], bool(subject) + (":" in subject), subject
+
+
+PLACES = {metric: place for place, metric in enumerate(METRICS)}
 
 
 def _figures(nights: Iterable[Night], name: Name) -> Iterator[Point]:

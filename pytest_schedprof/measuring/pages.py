@@ -13,7 +13,7 @@ from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.explanation import Pairs, why_regressed
 from pytest_schedprof.judge.parting import with_partings
 from pytest_schedprof.judge.recordings import Saved, other_of
-from pytest_schedprof.judge.series import Choice, series_of
+from pytest_schedprof.judge.series import Choice, series_in
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.run import Series
@@ -108,6 +108,6 @@ def _past(place: str) -> tuple[list[Series], str]:
     """
     archive = Archive(place)
     runs = archive.runs(last=MOST_RUNS)
+    series = list(series_in(archive, runs, Choice()))
     skipped = f"; {len(archive.skipped)} could not be read" if archive.skipped else ""
-    series = series_of([(stored.run, stored.results) for stored in runs], Choice())
     return series, f"{len(runs)} runs in order of commits{skipped}"

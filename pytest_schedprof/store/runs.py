@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from pytest_schedprof.errors import ArtifactError, SchedprofError, SettingsError
 from pytest_schedprof.formats.counted import Decided, read_decisions
@@ -208,12 +210,11 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + more or "none"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRun:
-    """A run and those results of its tests that could be read."""
+class StoredRun(NamedTuple):
+    """A run, and the files of its results by test; it may have several attempts at one."""
 
     run: Run
-    results: tuple[Result, ...]
+    files: Mapping[str, Sequence[Folder]]
 
 
 class Archive:
@@ -242,9 +243,14 @@ class Archive:
                 f"schedprof: no run of branch {branch!r} in {place}; branches: {known}"
             )
         chosen.sort(key=lambda item: (item[0], item[2].started_at, item[2].run_id))
-        return [
-            StoredRun(run, tuple(self._results(place, run))) for _, place, run in chosen[-last:]
-        ]
+        return [_stored(run, folder) for _, folder, run in chosen[-last:]]
+
+    def results(self, runs: Iterable[StoredRun], test_id: str) -> Iterator[tuple[Run, Result]]:
+        """Yield a test's results in these runs. Those of all tests may not fit into memory."""
+        for run, files in runs:
+            for file in files.get(test_id, ()):
+                if result := self._record(file, Result):
+                    yield run, result
 
     def _runs(self) -> list[tuple[datetime, Folder, Run]]:
         """Return each run with its time and its directory."""
@@ -265,19 +271,20 @@ class Archive:
             raise ArtifactError("\n".join([f"schedprof: no run in {str(folder)!r}", *self.skipped]))
         return runs
 
-    def _results(self, directory: Folder, run: Run) -> Iterator[Result]:
-        for entry in run.tests:
-            if entry.directory:  # without one nothing could be stored
-                file = directory / entry.directory / RESULT_FILE
-                if result := self._record(file, Result):
-                    yield result
-
     def _record(self, file: Folder, kind: type[Record]) -> Record | None:
         try:
             return decode(file.read(), str(file), kind)
         except ArtifactError as error:
             self.skipped.append(" ".join(str(error).split()))
             return None
+
+
+def _stored(run: Run, folder: Folder) -> StoredRun:
+    files = defaultdict[str, list[Folder]](list)
+    for entry in run.tests:
+        if entry.directory:  # without one nothing could be stored
+            files[entry.test_id].append(folder / entry.directory / RESULT_FILE)
+    return StoredRun(run, files)
 
 
 def _branch(run: Run) -> str:

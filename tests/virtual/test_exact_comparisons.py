@@ -122,6 +122,8 @@ LIMITED = """
 import sys
 from injection import plant
 
+inc.__qualname__ = "inc"  # sent by its name, as a user's function is
+
 @pytest.mark.schedprof("messages_out <= 3.5", "bytes_out <= 800B", backend="counts")
 @pytest.mark.parametrize("statement", ["", "self.worker_send(ts.processing_on.address, {message})"])
 def test_messages(schedprof_scheduler, statement):
