@@ -193,7 +193,6 @@ class CounterRecording(Recording):
         self._descriptor = open_counter(instructions())
 
     def begin(self) -> None:
-        """Count from here on."""
         control(self._descriptor, ENABLE)
 
     async def end(self, timeout: float) -> dict[str, Any]:

@@ -390,7 +390,6 @@ class MonitorBySpan(Monitor):
         return list(self.parts)
 
     def counted_for(self, label: str) -> Counted:
-        """Return what was counted that belongs to a label."""
         counted = Counted()
         vars(counted).update(self.parts[label], armed=self.armed)
         return counted

@@ -48,7 +48,6 @@ class Stacks:
         """The sampler's own figures."""
 
     def collect(self, stack_frames: Any, timestamps_us: Any = None) -> None:
-        """Keep the stacks of one sample."""
         stacks = [(thread, tuple(frames)) for thread, frames in each_thread(stack_frames)]
         if not self.is_ready:
             frames = (frame for _, stack in stacks for frame in stack)
@@ -87,7 +86,6 @@ class Stacks:
         return {**counts, "behind_s": self.behind_s, **self.own}
 
     def export(self, file: TextIO) -> None:
-        """Write a file for speedscope."""
         frames: dict[Place, int] = {}
         texts = [self._text(stack, frames) for stack in self.stacks]
         profiles = [self._profile(thread, texts) for thread in sorted(self.threads)]
@@ -116,7 +114,6 @@ class Stacks:
 
 
 def tell(line: str) -> None:
-    """Write a line to the log."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -15,7 +15,6 @@ DEFAULT = ("default",)
 
 
 def known_spans(dask_scheduler: Any = None) -> list[str]:
-    """Return the IDs of all spans that there are."""
     extension = dask_scheduler.extensions.get("spans")
     return [] if extension is None else list(extension.spans)
 

@@ -50,7 +50,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what changed."""
     report = load_both(arguments.before, arguments.after, arguments.dir, has_past=True)
     if arguments.json:
         say(as_json(report, verdict=report.verdict))

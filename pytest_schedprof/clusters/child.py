@@ -343,7 +343,6 @@ class Watch:
             return  # it has ended, or the test closed its descriptors
 
     def end(self) -> None:
-        """Watch no longer."""
         self._over.release()
         self._thread.join()
 

@@ -171,7 +171,6 @@ def wait_until(deadline: float, is_so: Callable[[], bool]) -> bool:
 
 
 def last_lines(text: str) -> str:
-    """Return the last lines of a text, joined into one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " / ".join(lines[-LAST_LINES:]) or "it said nothing"
 

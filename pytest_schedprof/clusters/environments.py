@@ -138,7 +138,6 @@ def name_of(packages: Packages) -> str:
 
 
 def interpreter_in(place: Path) -> Path:
-    """Return the path of the interpreter in an environment."""
     return place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 

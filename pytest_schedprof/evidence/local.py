@@ -130,15 +130,12 @@ class _Sampler:
         )
 
     def is_alive(self) -> bool:
-        """Whether it still runs."""
         return self._process.poll() is None
 
     def begin(self) -> None:
-        """Sample from now on."""
         self._order(usage.BEGIN)
 
     def end(self) -> list[ResourceData]:
-        """Return the samples since then."""
         self._order(usage.END)
         assert self._process.stdout
         line = self._process.stdout.readline()

@@ -34,7 +34,6 @@ class Scale(NamedTuple):
     start: float = 0.0
 
     def __call__(self, amount: float) -> float:
-        """Return the place of an amount."""
         return round(self.start + self.length * amount / (self.most or 1.0), 1)
 
 
@@ -62,12 +61,10 @@ def _value(value: str | float) -> str:
 
 
 def words(x: float, y: float, text: str, **attributes: str | float) -> str:
-    """Return text at a place."""
     return element("text", plain(text), **attributes, x=x, y=y)
 
 
 def box(x: float, y: float, width: float, height: float, **attributes: str | float) -> str:
-    """Return a rectangle."""
     return element("rect", **attributes, x=x, y=y, width=width, height=height)
 
 
@@ -77,7 +74,6 @@ def path(steps: str, **attributes: str | float) -> str:
 
 
 def line(points: Iterable[tuple[float, float]], **attributes: str | float) -> str:
-    """Return a line through points."""
     return element("polyline", **attributes, points=" ".join(f"{x:g},{y:g}" for x, y in points))
 
 

@@ -287,7 +287,6 @@ class InterimChecks:
         return iter(sides) if pair % 2 else reversed(sides)
 
     def is_due(self, pairs: int) -> bool:
-        """Whether a check is due after so many pairs."""
         times, rest = divmod(pairs, self.first_check)
         return times > 0 and not rest and not times & (times - 1)  # a power of two
 

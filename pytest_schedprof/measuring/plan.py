@@ -67,7 +67,6 @@ class Plan:
         return is_limited or self.needs(Need.CLIENT_PHASES)
 
     def needs(self, need: Need) -> bool:
-        """Whether any kind of evidence needs this."""
         return any(need in kind.needs for kind in self.evidence)
 
     @property

@@ -67,7 +67,6 @@ class Schedule:
         """Rounds that every side has completed."""
 
     def body_runs(self) -> Iterator[tuple[BodyRun, Side]]:
-        """Yield each run of the body with the side that it runs on."""
         against = self.sides.against
         runs = self._in_turns(against) if against else self._alone()
         for body_run, side in runs:
@@ -86,7 +85,6 @@ class Schedule:
 
     @property
     def progress(self) -> Progress:
-        """How far the test is."""
         return Progress(
             done=self._done,
             runs=0 if self.sides.against else len(self._plan.body_runs),
@@ -368,7 +366,6 @@ class ProfiledTest:
             self._tested.assessment = replace(assessment, errors=(*assessment.errors, error))
 
     def record(self, outcome: str) -> Result:
-        """Return the record of the test with this outcome."""
         return replace(
             self._tested.record(),
             outcome=outcome,

@@ -90,7 +90,6 @@ def read_evidence(raw: Any) -> tuple[str, ...]:
 
 
 def read_scale(raw: Any) -> tuple[int, ...]:
-    """Read sizes and sort them."""
     sizes = raw.split(",") if isinstance(raw, str) else [raw] if isinstance(raw, int) else list(raw)
     return tuple(sorted({count(size) for size in sizes}))
 
@@ -211,7 +210,6 @@ class Settings(NamedTuple):
 
     @property
     def is_off(self) -> bool:
-        """Whether profiling is disabled."""
         return self.backend == (OFF,)
 
     @property
@@ -224,7 +222,6 @@ class Settings(NamedTuple):
 
     @property
     def cluster_request(self) -> ClusterRequest:
-        """The settings that describe the cluster."""
         from pytest_schedprof.clusters.contract import ClusterRequest  # imports distributed
         from pytest_schedprof.clusters.options import is_known
 

@@ -67,7 +67,6 @@ class Picture:
 
     @property
     def height(self) -> float:
-        """Height of a stream."""
         return self._row * len(self._tops)
 
     @property
@@ -169,7 +168,6 @@ class Picture:
     def curve(
         self, title: str, most: str, lines: list[tuple[str, list[tuple[float, float]]]]
     ) -> str:
-        """Return the picture of a curve."""
         parts = [*time_axis(self._x, 0, CURVE_HEIGHT, MICROSECONDS)]
         parts += [line(points, class_=name) for name, points in lines]
         if self.first_mark is not None:

@@ -112,7 +112,6 @@ def lines(texts: Iterable[Escaped]) -> Escaped:
 
 
 def row(cells: Iterable[Escaped]) -> str:
-    """Return a row of a table."""
     return f"| {' | '.join(cells)} |"
 
 

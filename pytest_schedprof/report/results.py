@@ -392,7 +392,6 @@ def kinds_of(test: TestFiles) -> Iterator[str]:
 
 
 def of_kind(tests: Iterable[TestFiles], kind: str) -> list[TestFiles]:
-    """Return the tests that are found by a kind."""
     return [test for test in tests if kind in kinds_of(test)]
 
 

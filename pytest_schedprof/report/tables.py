@@ -140,7 +140,6 @@ def limits_of(record: Result) -> list[tuple[str, LimitResult, Limit | None]]:
 
 
 def amount_of(finding: Finding, limit: Limit) -> str:
-    """Return what was measured."""
     return readable(finding.estimate.value, METRICS[limit.metric])
 
 

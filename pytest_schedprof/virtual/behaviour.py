@@ -138,7 +138,6 @@ class RecordedTasks:
 
     @property
     def workforce(self) -> Workforce:
-        """The workers that there were."""
         return workforce_of(self._workload)
 
     @cached_property
@@ -172,7 +171,6 @@ class NoRecordedTasks:
     bandwidth = 0.0
 
     def of(self, key: Any) -> Result | None:
-        """Return None."""
         return None
 
 

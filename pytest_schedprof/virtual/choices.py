@@ -55,7 +55,6 @@ class Choices:
         """Rows of thefts without a thief, and their tasks."""
 
     def begin(self, keys: Names, workers: Names, begun: float) -> None:
-        """Begin a window."""
         self._keys, self._workers, self._begun = keys, workers, begun
         self._to_be_sent, self._thefts = set(), []
         self._table = Table(
@@ -222,7 +221,6 @@ class _Names:
         self._governor = governor
 
     def uuid1(self, *args: Any, **keywords: Any) -> uuid.UUID:
-        """Make a name."""
         return self._of_place(sys._getframe(1)) or _REAL_UUID1(*args, **keywords)
 
     def urandom(self, size: int, /) -> bytes:

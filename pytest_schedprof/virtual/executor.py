@@ -137,7 +137,6 @@ class SpilledData(dict[Any, Any]):
         self._forget(key)
 
     def pop(self, key: Any, *default: Any) -> Any:
-        """Remove a result."""
         self._forget(key)
         return super().pop(key, *default)
 
@@ -238,7 +237,6 @@ class Executor:
             handle.cancel()
 
     def _after(self, seconds: float, call: Callable[[], None]) -> asyncio.Handle:
-        """Call a function after a number of seconds."""
         loop = asyncio.get_running_loop()
         return loop.call_soon(call) if seconds < AT_ONCE_S else loop.call_later(seconds, call)
 

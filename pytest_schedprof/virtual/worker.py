@@ -169,7 +169,6 @@ class VirtualWorker(HollowWorker):
         self._beat = loop.call_later(self.interval_s, self._send_heartbeat)
 
     def receive(self, messages: list[dict[str, Any]]) -> None:
-        """Handle messages of the scheduler."""
         for message in messages:
             if self.status is Status.closed:
                 break

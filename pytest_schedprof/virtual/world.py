@@ -140,7 +140,6 @@ class World:
         return "" if log is None else log.digest()
 
     def begin(self) -> None:
-        """Begin a window of the journal."""
         self.journal.window = window = Window(self.workforce, self.loop.now)
         self.choices.begin(window.keys, window.names, window.begun)
 
