@@ -315,7 +315,9 @@ class DockerCluster(Cluster):
                 "--schedprof-cluster-option=port=NUMBER"
             )
         host, _, port = place.rpartition(":")
-        return f"{_engine_host() if host in ('0.0.0.0', '::', '[::]') else host}:{port}"
+        if host in ("0.0.0.0", "::", "[::]"):  # of the machine that publishes ports
+            host = urlsplit(os.environ.get("DOCKER_HOST", "")).hostname or "127.0.0.1"
+        return f"{host}:{port}"
 
     def death(self, patience_s: float = 0) -> str | None:
         try:
@@ -400,8 +402,3 @@ def _port(text: str) -> int:
 def _has_failed(container: Container) -> bool:
     """Return whether a container ended with an error."""
     return not container.is_running and container.exit_code != 0
-
-
-def _engine_host() -> str:
-    """Return the machine that publishes ports: this one, unless DOCKER_HOST names another."""
-    return urlsplit(os.environ.get("DOCKER_HOST", "")).hostname or "127.0.0.1"

@@ -68,8 +68,8 @@ class Schedule:
 
     def body_runs(self) -> Iterator[tuple[BodyRun, Side]]:
         against = self.sides.against
-        runs = self._in_turns(against) if against else self._alone()
-        for body_run, side in runs:
+        alone = ((body_run, self.sides.tested) for body_run in self._plan.body_runs)
+        for body_run, side in self._in_turns(against) if against else alone:
             yield body_run, side
             self._done += 1
 
@@ -92,9 +92,6 @@ class Schedule:
             elapsed_s=time.monotonic() - self._started,
             budget_s=self._plan.settings.budget,
         )
-
-    def _alone(self) -> Iterator[tuple[BodyRun, Side]]:
-        return ((body_run, self.sides.tested) for body_run in self._plan.body_runs)
 
     def _in_turns(self, against: Side) -> Iterator[tuple[BodyRun, Side]]:
         begun = time.monotonic()

@@ -94,10 +94,6 @@ def read_scale(raw: Any) -> tuple[int, ...]:
     return tuple(sorted({count(size) for size in sizes}))
 
 
-def read_limit(raw: Any) -> Limit:
-    return parse_limit(read_text(raw))
-
-
 def read_runs(raw: Any) -> int | None:
     """Read a number of runs; None for all."""
     return None if raw == "all" else positive(int)(raw)
@@ -125,7 +121,9 @@ READERS: Mapping[str, Reader] = {
     "dir": Reader(read_text, "a path"),
     "keep": Reader(read_keep, "a size such as 20MB or 0, or 'all'"),
     "runs": Reader(read_runs, "a number of runs, at least 1, or 'all'"),
-    "limit": Reader(read_limit, "a limit such as 'share(@comm) <= 30%'"),
+    "limit": Reader(
+        lambda raw: parse_limit(read_text(raw)), "a limit such as 'share(@comm) <= 30%'"
+    ),
     "strict": BOOLEAN,
     "rate": Reader(positive(float), "a positive number of samples per second"),
     "workers": COUNT,

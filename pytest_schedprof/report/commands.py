@@ -100,13 +100,10 @@ def _room(machine: Machine) -> str:
 def _backend_lines(backends: Sequence[BackendCheck]) -> Iterator[str]:
     yield f"{'backend':<13}works"
     for backend in backends:
-        text = _success(backend) if backend.works else f"no: {backend.reason}"
+        did = f"yes, recorded and read in {backend.seconds:.2f} s"
+        text = did if backend.works else f"no: {backend.reason}"
         yield from (f"{name:<13}{line}" for name, line in _cell(backend.name, text))
         yield from (f"{'':<15}- {remedy}" for remedy in backend.remedies)
-
-
-def _success(check: BackendCheck) -> str:
-    return f"yes, recorded and read in {check.seconds:.2f} s"
 
 
 def _verdict(checkup: Checkup) -> str:

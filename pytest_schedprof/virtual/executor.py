@@ -345,7 +345,7 @@ class Executor:
 
     def _is_lost(self, address: str) -> bool:
         """Return whether nothing can arrive from a worker."""
-        return self._worker.server.has_left(address)
+        return address in self._worker.server.left
 
     def _received(self, sender: str, key: Any) -> Any:
         """Return scattered data as it is, a placeholder for anything else."""

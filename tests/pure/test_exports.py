@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_schedprof.backends.pyspy import PySpyBackend
-from pytest_schedprof.backends.sampling import WRITERS, check_formats, pictures
+from pytest_schedprof.backends.sampling import WRITERS, check_formats
 from pytest_schedprof.backends.viztracer import VizTracerBackend
 from pytest_schedprof.errors import FormatError, SettingsError
 from pytest_schedprof.formats.exports import export_of, join_samples, join_traces
@@ -205,4 +205,5 @@ def test_formats_are_checked_and_nothing_is_made_unasked() -> None:
     check_formats("pyspy", ["speedscope", *WRITERS])
     with pytest.raises(SettingsError, match=r"pyspy\.formats must be of chrometrace, flamegraph, "):
         check_formats("pyspy", ["svg"])
-    assert pictures("pyspy", ["speedscope"], b"garbage") == {}
+    backend = PySpyBackend(rate_hz=100, options={"formats": ["speedscope"]})
+    assert backend.extras(b"garbage") == {}
