@@ -245,14 +245,14 @@ class LocalKind(Kind, name="local", description="dask's local schedulers", needs
         ended = default_timer()
         profilers = [callback for callback in self._callbacks if hasattr(callback, "visualize")]
         brought = with_pictures(
-            {"local.json": as_json(self._told())},
+            {"local.json": as_json(self._data())},
             {"local.html": lambda: local_picture(profilers, self._begun, ended)},
         )
         if self._results(self._resources):
             return brought
         return replace(brought, notes=(*brought.notes, UNSAMPLED))
 
-    def _told(self) -> LocalScheduler:
+    def _data(self) -> LocalScheduler:
         epoch = self._epoch
         return LocalScheduler(
             tuple(

@@ -217,7 +217,7 @@ def summary_lines(
     if verbosity >= 0:
         yield from capped(seed_lines, verbosity)
     if verbosity == 0 and len(others) > FEW_TESTS:
-        yield from _mattering_lines(others)
+        yield from _notable_lines(others)
     elif verbosity >= 0:
         most = _functions_shown(verbosity, len(others))
         for result in others:
@@ -231,7 +231,7 @@ def summary_lines(
     yield Line(f"artifacts of {tests}: {directory}")
 
 
-def _mattering_lines(results: Sequence[Result]) -> Iterator[Line]:
+def _notable_lines(results: Sequence[Result]) -> Iterator[Line]:
     """Return briefly the tests that matter, and how many others there are."""
     shown, left = notable_tests(results)
     for result in shown:

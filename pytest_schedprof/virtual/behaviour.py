@@ -112,7 +112,7 @@ class RecordedTasks:
     """Results by the names that tasks have in a replay; read when they are first needed."""
 
     def __init__(self, path: str) -> None:
-        """Check the head of the file, or those of the files of a pattern.
+        """Check the head of the file.
 
         Args:
             path: of the file, or the name of a recorded workload that is shipped.
