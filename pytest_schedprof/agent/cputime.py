@@ -364,7 +364,6 @@ def spans_of(sampler: Samples, ticks: list[int]) -> dict[str, Any]:
 
 
 def place_of(code: Any) -> tuple[str, str]:
-    """Return the name and the file of a code object."""
     return code.co_qualname, code.co_filename
 
 

@@ -386,7 +386,6 @@ class MonitorBySpan(Monitor):
             setattr(self, name, Now(self.now, name))
 
     def labels(self) -> list[str]:
-        """Return all labels that something was counted for."""
         return list(self.parts)
 
     def counted_for(self, label: str) -> Counted:

@@ -400,5 +400,4 @@ def _port(text: str) -> int:
 
 
 def _has_failed(container: Container) -> bool:
-    """Return whether a container ended with an error."""
     return not container.is_running and container.exit_code != 0

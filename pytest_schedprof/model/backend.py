@@ -215,5 +215,4 @@ class Checkup:
 
     @property
     def works(self) -> bool:
-        """Whether all chosen backends work."""
         return all(backend.works for backend in self.backends if backend.is_chosen)

@@ -289,7 +289,6 @@ CACHES = (
 
 
 def module_of(function: Function) -> str:
-    """Return a function's module."""
     return function.partition(":")[0]
 
 

@@ -153,7 +153,6 @@ def main_versions(environment: Environment) -> list[str]:
 
 
 def started_fact(started_at: str) -> Fact:
-    """Return when a test or a run started."""
     return Fact("started", started_at[:19].replace("T", " ") + " UTC")
 
 

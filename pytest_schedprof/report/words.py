@@ -76,7 +76,6 @@ def name_of(subject: Function) -> Name:
 
 
 def with_mode(backend: str, mode: str) -> str:
-    """Return a backend's name with its mode, if it has one."""
     return f"{backend} ({mode})" if mode else backend
 
 

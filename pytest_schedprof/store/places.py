@@ -106,7 +106,6 @@ class Folder:
 
     @property
     def is_url(self) -> bool:
-        """Whether it is a URL and not a path."""
         return "://" in self.place
 
     def __truediv__(self, name: str) -> Folder:

@@ -327,7 +327,6 @@ class Executor:
         self._after(seconds, partial(self._receive, instruction, data))
 
     def _transfer_seconds(self, instruction: machine.GatherDep) -> float:
-        """Return how long a transfer takes."""
         behaviour = self._worker.server.behaviour
         return behaviour.transfer_seconds(instruction.total_nbytes, self._latency())
 

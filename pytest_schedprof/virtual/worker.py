@@ -124,7 +124,6 @@ class VirtualWorker(HollowWorker):
         return self.status is not Status.init
 
     def _welcome(self, answer: dict[str, Any]) -> None:
-        """Take the scheduler's answer."""
         world = self.server.world
         world.journal.passed("out", answer)
         if answer["status"] != "OK":
