@@ -89,11 +89,11 @@ class Stacks:
         frames: dict[Place, int] = {}
         texts = [self._text(stack, frames) for stack in self.stacks]
         profiles = [self._profile(thread, texts) for thread in sorted(self.threads)]
-        listed = ", ".join(json.dumps(as_dict(*place)) for place in frames)
+        places = [{"name": name, "file": path, "line": line} for path, name, line in frames]
         file.write('{"$schema": "https://www.speedscope.app/file-format-schema.json", ')
         file.write('"exporter": "schedprof with tachyon", "profiles": [')
         file.write(", ".join(profiles))
-        file.write(f'], "shared": {{"frames": [{listed}]}}}}')
+        file.write('], "shared": ' + json.dumps({"frames": places}) + "}")
 
     def _text(self, stack: Stack, frames: dict[Place, int]) -> str:
         indexes = [frames.setdefault(place_of(frame), len(frames)) for frame in reversed(stack)]
@@ -137,11 +137,6 @@ def place_of(frame: Any) -> Place:
     line = frame.location if isinstance(frame.location, int) else (frame.location or [0])[0]
     is_task = frame.filename == "<task>"
     return frame.filename, OWN_NUMBER.sub("", frame.funcname) if is_task else frame.funcname, line
-
-
-def as_dict(path: str, name: str, line: int) -> dict[str, str | int]:
-    """Return a frame of the file."""
-    return {"name": name, "file": path, "line": line}
 
 
 def sample(parent: int, descriptor: int, file: str, settings: dict[str, Any]) -> None:

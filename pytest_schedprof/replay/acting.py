@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_schedprof.errors import ClusterError
 from pytest_schedprof.formats.workload import MICRO
 from pytest_schedprof.model.profile import compile_pattern
-from pytest_schedprof.model.workload import ACTOR, Graph, Key, Release, Task, Workload
+from pytest_schedprof.model.workload import ACTOR, Graph, Key, Task, Workload
 from pytest_schedprof.replay.following import Action, Order, Script, needed_from_outside
 
 if TYPE_CHECKING:
@@ -158,7 +158,8 @@ class ActingClient:
         else:
             release = action.event
             await self.play.until_used(release.tasks or list(self.held), release.time)
-            self._release(release)
+            for number in [*map(self.order.of, release.tasks)] or list(self.held):
+                self.held.pop(number, None)
 
     async def _until(self, action: Action) -> None:
         """Wait until the time of an action, by the client's own clock."""
@@ -220,10 +221,6 @@ class ActingClient:
                 for number in targets
                 if number in play.workload.results
             ]
-
-    def _release(self, event: Release) -> None:
-        for number in [*map(self.order.of, event.tasks)] or list(self.held):
-            self.held.pop(number, None)
 
     async def _finish(self) -> None:
         """Wait for all tasks that ended in reality."""

@@ -114,15 +114,11 @@ def _verdict(checkup: Checkup) -> str:
     if not refused:
         return f"{listed(chosen)} {_verb(chosen)} here"
     working = [backend for backend in checkup.backends if backend.works]
-    others = [check.name for check in sorted(working, key=_order)]
+    working.sort(key=lambda check: (check.rank is None, check.rank or 0))  # without a rank: last
+    others = [check.name for check in working]
     if not others:
         return f"{listed(refused)} {_not(refused)} work here, nor does any other"
     return f"{listed(refused)} {_not(refused)} work here; {listed(others)} {_verb(others)}"
-
-
-def _order(check: BackendCheck) -> tuple[bool, int]:
-    """Sort key by rank; backends without a rank come last."""
-    return check.rank is None, check.rank or 0
 
 
 def _verb(names: Sequence[str]) -> str:

@@ -101,7 +101,8 @@ def _fact(finding: Finding, limit: Limit) -> str:
             f"(at least {low}, at most {high})" + _over(estimate.samples)
         )
     bounds = "" if metric.is_exact else f" (at least {low}, at most {high})"
-    bounds += _before(finding, metric)
+    if finding.before is not None:
+        bounds += f" (before: {readable(finding.before.value, metric)})"
     if metric.units is PERCENT and metric.is_sampled:
         return f"{subject} holds {value}{bounds} of {estimate.samples} busy samples"
     noun = f" {metric.noun}" if metric.noun else ""
@@ -117,12 +118,6 @@ def _fact(finding: Finding, limit: Limit) -> str:
 
 def _over(tasks: int) -> str:
     return f" over {tasks} tasks" if tasks else ""
-
-
-def _before(finding: Finding, metric: Metric) -> str:
-    if finding.before is None:
-        return ""
-    return f" (before: {readable(finding.before.value, metric)})"
 
 
 def limits_of(record: Result) -> list[tuple[str, LimitResult, Limit | None]]:
