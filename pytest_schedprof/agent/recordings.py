@@ -284,7 +284,6 @@ class ChildRecording(FileRecording):
         """Start the profiler in a session of its own, which a Ctrl-C does not reach.
 
         Args:
-            command: of the profiler.
             more: variables of its environment beside those of this process.
         """
         allow_tracing(by_descendants=True)

@@ -57,7 +57,6 @@ def draw_stacked(columns: Sequence[Column], title: str, unit: str) -> bytes:
 
     Args:
         columns: with amounts per second.
-        title: what they are.
         unit: of amounts in a whole stretch.
     """
     whole: Counter[str] = Counter()
@@ -182,7 +181,6 @@ def merged(answers: Sequence[Mapping[str, Any]], ended: Sequence[float]) -> Work
     """Merge the profiles of all workers.
 
     Args:
-        answers: the answers of workers.
         ended: when the profiles before those of the test ended.
     """
     states_of: dict[str, list[Any]] = {}

@@ -81,9 +81,6 @@ def time_axis(x: Scale, top: float, bottom: float, second: float = 1.0) -> Itera
     """Yield upright lines at round times with their names below.
 
     Args:
-        x: scale of times.
-        top: of the lines.
-        bottom: of the lines.
         second: its length in the unit of the scale.
     """
     power = 10.0 ** floor(log10(x.most))
@@ -115,8 +112,6 @@ def in_page(
     Args:
         label: which is read to those who do not see the chart.
         view: left, top, width and height of what is shown.
-        parts: of the chart.
-        attributes: of the element.
     """
     sides = " ".join(f"{side:g}" for side in view)
     return element("svg", *parts, **attributes, viewBox=sides, role="img", aria_label=label)

@@ -38,7 +38,6 @@ class Plan:
     reference: Reference | None = None
     """The baseline that the test is compared with, unless it is compared in turns."""
     evidence: tuple[type[Kind], ...] = ()
-    """Kinds of evidence to gather."""
 
     @property
     def limits_client_alone(self) -> bool:

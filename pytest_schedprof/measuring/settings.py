@@ -149,7 +149,6 @@ READERS: Mapping[str, Reader] = {
     "cluster_option": Reader(read_cluster_option, "name=value"),
     "option": Reader(read_option, "backend.option=value"),
 }
-"""Readers by the name of the option."""
 
 
 def read_value(name: str, raw: Any, source: str) -> Any:

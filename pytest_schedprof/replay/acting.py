@@ -257,8 +257,6 @@ def graph_of(
     """Return a graph with a layer for each set of annotations.
 
     Args:
-        tasks: the tasks of the graph.
-        keys: names of tasks.
         held: futures of the client, for dependencies outside of the graph.
         where: returns the worker that replaces one to which tasks are restricted.
     """

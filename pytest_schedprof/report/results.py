@@ -40,12 +40,7 @@ TOLD_PART = 0.1
 
 
 def headline(backend: BackendResult, thousands: str = "") -> str:
-    """Return what a backend measured, in a line.
-
-    Args:
-        backend: what it found.
-        thousands: separator of thousands.
-    """
+    """Return what a backend measured, in a line, with this separator of thousands."""
     window, words = backend.window, []
     if backend.shares:
         words.append(f"{backend.shares.busy_samples:{thousands}} busy samples")

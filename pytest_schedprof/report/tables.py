@@ -170,7 +170,6 @@ def cost_table(
     """Return the most expensive functions: each metric that one has, the owner and the name.
 
     Args:
-        costs: what a backend measured.
         tasks: processed in its window; without any only peaks are shown.
         most: how many functions to show.
         per_task: the end of the heads of metrics that are no peaks.

@@ -67,7 +67,6 @@ def profile_lines(
     """Return what each backend measured of a test, and which evidence there is.
 
     Args:
-        result: of the test.
         most: functions of each backend.
         recent: series of the last runs in the same directory.
         bars: characters for series, the lowest first.
@@ -202,7 +201,6 @@ def summary_lines(
     """Return all lines about a session's profiled tests; few under -q.
 
     Args:
-        results: of its tests.
         directory: of the run.
         verbosity: pytest's.
         recent: series of the last runs in the same directory.

@@ -212,7 +212,6 @@ def load(spec: str, directory: str, *, other: Path | None = None) -> Loaded:
     """Load a baseline by name, path or URL, `latest`, a run, or a directory of runs.
 
     Args:
-        spec: what is loaded.
         directory: where baselines are found by name.
         other: a run to compare with. If it is in a directory of runs, those before it are loaded.
 
