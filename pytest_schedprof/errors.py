@@ -13,7 +13,6 @@ def printable(text: str, encoding: str = "utf-8", keep: str = "\n\t") -> str:
 
     Args:
         text: for a terminal, or JSON, which stays valid because its escapes are the same.
-        encoding: of the terminal.
         keep: characters to leave as they are although they are not printable.
     """
     if text.isascii() and text.isprintable():

@@ -59,7 +59,6 @@ def tick_hz() -> float:
 
 
 def free_bytes(directory: str) -> int:
-    """Return the free space in a directory."""
     return shutil.disk_usage(directory).free if directory else 0
 
 

@@ -300,7 +300,6 @@ class CountsRecording(Recording):
     def _counts(
         self, counter: Counted | Opcodes, functions: dict[str, list[CodeType]]
     ) -> dict[str, dict[str, int]]:
-        """Return the counts of each function that ran."""
         counts = {}
         for name, codes in sorted(functions.items()):
             numbers = {"calls": sum(map(counter.calls_of, codes))}

@@ -49,14 +49,12 @@ class TimerClock:
         self.remedy = remedy
 
     def start(self) -> None:
-        """Start the timer."""
         signal.setitimer(signal.ITIMER_PROF, 0.001, self.interval)
 
     def go_on(self) -> None:
         """Do nothing: the timer does not stop at a tick."""
 
     def stop(self) -> None:
-        """Stop the timer."""
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
@@ -79,7 +77,6 @@ class KernelClock:
         send_signals(self.descriptor, signal.SIGPROF)
 
     def start(self) -> None:
-        """Let the clock run."""
         self.go_on()
 
     def go_on(self) -> None:
@@ -310,7 +307,6 @@ def read_journal(journal: bytes) -> Samples:
 
 
 def file_of(samples: Samples) -> bytes:
-    """Return the samples as a speedscope file."""
     unit = unit_of(samples)
     return as_json(speedscope(samples, list(ticks_of(samples, unit)), unit))
 
@@ -368,7 +364,6 @@ def spans_of(sampler: Samples, ticks: list[int]) -> dict[str, Any]:
 
 
 def place_of(code: Any) -> tuple[str, str]:
-    """Return the name and the file of a code object."""
     return code.co_qualname, code.co_filename
 
 

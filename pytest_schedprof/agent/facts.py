@@ -257,20 +257,19 @@ def environment() -> dict[str, Any]:
         "versions": versions(),
         "machine": _machine(),
         "hash_seed": hash_seed(),
-        "configuration": _configuration(),
+        "configuration": {
+            name: str(value)
+            for name, value in _flat(dask.config.get("distributed.scheduler", {}), "")
+            if name.split(".")[0] not in LOCATION_SETTINGS
+        },
         "code": os.pathsep.join([sys.prefix, *(os.path.dirname(file or "") for file in files)]),
-        "compiled": compiled_modules(),
+        "compiled": sorted(  # as by Cython
+            name
+            for name, module in list(sys.modules.items())
+            if name.partition(".")[0] in ("dask", "distributed")
+            and (getattr(module, "__file__", None) or "").endswith(tuple(EXTENSION_SUFFIXES))
+        ),
     }
-
-
-def compiled_modules() -> list[str]:
-    """Return the modules of dask that are compiled, as by Cython."""
-    return sorted(
-        name
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] in ("dask", "distributed")
-        and (getattr(module, "__file__", None) or "").endswith(tuple(EXTENSION_SUFFIXES))
-    )
 
 
 def hash_seed() -> str:
@@ -286,16 +285,6 @@ def _machine() -> str:
         pairs = (line.partition(":") for line in lines)
         model = next((value.strip() for key, _, value in pairs if key.startswith("model name")), "")
     return f"{model or platform.processor() or platform.machine()} x {os.cpu_count()}"
-
-
-def _configuration() -> dict[str, str]:
-    """Return the configuration that decides how the scheduler works."""
-    section = dask.config.get("distributed.scheduler", {})
-    return {
-        name: str(value)
-        for name, value in _flat(section, "")
-        if name.split(".")[0] not in LOCATION_SETTINGS
-    }
 
 
 def _flat(section: Any, prefix: str) -> Iterator[tuple[str, Any]]:

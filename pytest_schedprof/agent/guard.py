@@ -126,14 +126,6 @@ def break_wait(scheduler: int, profiler: int) -> None:
             signal_to(thread, signal.SIGBUS)
 
 
-def is_dead(pid: int) -> bool:
-    """Return whether a process was killed that a profiler may keep from its end.
-
-    The kernel can leave its first thread stopped for the profiler, with the signal still to come.
-    """
-    return state(pid) == "Z" or has_signal(pid, pid, "ShdPnd", signal.SIGKILL)
-
-
 def had_to_free(scheduler: int, profiler: int, born: str) -> bool:
     """Watch both processes; return True if the scheduler stayed stopped and was freed.
 
@@ -142,7 +134,9 @@ def had_to_free(scheduler: int, profiler: int, born: str) -> bool:
     frozen_since, before, by_signal = None, "", False
     while not select.select([0], [], [], POLL_S)[0]:
         now = state(scheduler)
-        if is_dead(scheduler):  # it was killed while the profiler held some of its threads
+        # It was killed while the profiler held some of its threads. The kernel can leave the first
+        # thread stopped for the profiler, with the signal still to come.
+        if now == "Z" or has_signal(scheduler, scheduler, "ShdPnd", signal.SIGKILL):
             end(profiler, born, scheduler)
             continue
         if now not in ("T", "t"):

@@ -79,11 +79,6 @@ def request(number: int) -> int:
     return function(ctypes.addressof(words), 0)
 
 
-def is_emulated() -> bool:
-    """Return whether valgrind emulates this process."""
-    return request(RUNNING_ON_VALGRIND) > 0
-
-
 class CallgrindPause(threading.local):
     """Lets callgrind look away from what this thread does inside."""
 
@@ -193,7 +188,6 @@ class CounterRecording(Recording):
         self._descriptor = open_counter(instructions())
 
     def begin(self) -> None:
-        """Count from here on."""
         control(self._descriptor, ENABLE)
 
     async def end(self, timeout: float) -> dict[str, Any]:
@@ -273,7 +267,7 @@ def start(by: str, client: str, dask_scheduler: Any = None) -> dict[str, Any]:
     if KIND in under_way(dask_scheduler):
         return {"problem": "busy"}
     recording: ValgrindRecording | CounterRecording
-    if by != COUNTER and OUT in os.environ and is_emulated():
+    if by != COUNTER and OUT in os.environ and request(RUNNING_ON_VALGRIND):
         recording = ValgrindRecording(client)
     elif by == VALGRIND:
         return {"problem": "not-emulated"}

@@ -386,11 +386,9 @@ class MonitorBySpan(Monitor):
             setattr(self, name, Now(self.now, name))
 
     def labels(self) -> list[str]:
-        """Return all labels that something was counted for."""
         return list(self.parts)
 
     def counted_for(self, label: str) -> Counted:
-        """Return what was counted that belongs to a label."""
         counted = Counted()
         vars(counted).update(self.parts[label], armed=self.armed)
         return counted

@@ -151,7 +151,6 @@ class Opcodes:
         return list({label: None for thread in self.threads for label in thread.parts})
 
     def counted_for(self, label: str) -> Opcodes:
-        """Return a counter that has counted what belongs to a label."""
         counter = copy(self)
         counter.only = label
         return counter

@@ -95,7 +95,6 @@ class Patches:
 
 
 async def in_steps(coroutine: Any, step: Step) -> Any:
-    """Run a coroutine in steps, as a coroutine."""
     return await steps(coroutine, step)
 
 

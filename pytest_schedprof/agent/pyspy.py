@@ -105,7 +105,6 @@ class PySpyRecording(ChildRecording):
     program = "py-spy"
 
     def launch(self, pyspy: str, guard: str, arguments: list[str], log_level: str) -> None:
-        """Start py-spy and its watchdog."""
         self.mark_begin()
         me, output = str(os.getpid()), path_of(self.descriptor)
         more = {"RUST_LOG": log_level} if log_level else {}
@@ -168,7 +167,6 @@ class PySpyRecording(ChildRecording):
         return await super().outcome()
 
     def tell(self, word: bytes) -> None:
-        """Send a byte to the watchdog."""
         assert self.guard.stdin is not None
         try:
             self.guard.stdin.write(word)

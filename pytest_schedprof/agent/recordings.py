@@ -59,11 +59,9 @@ class Recording:
         raise NotImplementedError
 
     def size(self) -> int:
-        """Return the size of the content in bytes."""
         return len(self.content)
 
     def piece(self, offset: int, length: int) -> bytes:
-        """Return a part of the content."""
         return self.content[offset : offset + length]
 
     def survivor(self) -> dict[str, int]:
@@ -143,7 +141,6 @@ def under_way(holder: Any) -> list[str]:
 
 
 def keep(holder: Any, recording: Recording) -> None:
-    """Store a recording under its token."""
     holder.__dict__.setdefault(RECORDINGS, {})[recording.token] = recording
 
 
@@ -287,7 +284,6 @@ class ChildRecording(FileRecording):
         """Start the profiler in a session of its own, which a Ctrl-C does not reach.
 
         Args:
-            command: of the profiler.
             more: variables of its environment beside those of this process.
         """
         allow_tracing(by_descendants=True)

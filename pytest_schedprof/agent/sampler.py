@@ -48,7 +48,6 @@ class Stacks:
         """The sampler's own figures."""
 
     def collect(self, stack_frames: Any, timestamps_us: Any = None) -> None:
-        """Keep the stacks of one sample."""
         stacks = [(thread, tuple(frames)) for thread, frames in each_thread(stack_frames)]
         if not self.is_ready:
             frames = (frame for _, stack in stacks for frame in stack)
@@ -87,15 +86,14 @@ class Stacks:
         return {**counts, "behind_s": self.behind_s, **self.own}
 
     def export(self, file: TextIO) -> None:
-        """Write a file for speedscope."""
         frames: dict[Place, int] = {}
         texts = [self._text(stack, frames) for stack in self.stacks]
         profiles = [self._profile(thread, texts) for thread in sorted(self.threads)]
-        listed = ", ".join(json.dumps(as_dict(*place)) for place in frames)
+        places = [{"name": name, "file": path, "line": line} for path, name, line in frames]
         file.write('{"$schema": "https://www.speedscope.app/file-format-schema.json", ')
         file.write('"exporter": "schedprof with tachyon", "profiles": [')
         file.write(", ".join(profiles))
-        file.write(f'], "shared": {{"frames": [{listed}]}}}}')
+        file.write('], "shared": ' + json.dumps({"frames": places}) + "}")
 
     def _text(self, stack: Stack, frames: dict[Place, int]) -> str:
         indexes = [frames.setdefault(place_of(frame), len(frames)) for frame in reversed(stack)]
@@ -116,7 +114,6 @@ class Stacks:
 
 
 def tell(line: str) -> None:
-    """Write a line to the log."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
@@ -140,11 +137,6 @@ def place_of(frame: Any) -> Place:
     line = frame.location if isinstance(frame.location, int) else (frame.location or [0])[0]
     is_task = frame.filename == "<task>"
     return frame.filename, OWN_NUMBER.sub("", frame.funcname) if is_task else frame.funcname, line
-
-
-def as_dict(path: str, name: str, line: int) -> dict[str, str | int]:
-    """Return a frame of the file."""
-    return {"name": name, "file": path, "line": line}
 
 
 def sample(parent: int, descriptor: int, file: str, settings: dict[str, Any]) -> None:

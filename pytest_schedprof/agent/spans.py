@@ -15,7 +15,6 @@ DEFAULT = ("default",)
 
 
 def known_spans(dask_scheduler: Any = None) -> list[str]:
-    """Return the IDs of all spans that there are."""
     extension = dask_scheduler.extensions.get("spans")
     return [] if extension is None else list(extension.spans)
 
@@ -26,7 +25,6 @@ def tell_spans(ids: list[str], before: list[str], dask_scheduler: Any = None) ->
     Args:
         ids: of the spans around the body.
         before: IDs of the spans that were there before.
-        dask_scheduler: the scheduler.
     """
     extension = dask_scheduler.extensions.get("spans")
     if extension is None:
@@ -173,7 +171,6 @@ class SpanAttribution:
         """Look at a scheduler that has the extension for spans.
 
         Args:
-            scheduler: the scheduler.
             codes: code of the functions in `SPAN_SOURCES`, as far as this release has them.
         """
         self.scheduler = scheduler

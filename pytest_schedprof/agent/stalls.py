@@ -105,7 +105,6 @@ class Stalls:
         return _run
 
     def end(self) -> None:
-        """Time no more."""
         self.undo.close()
         if self.collect in gc.callbacks:
             gc.callbacks.remove(self.collect)

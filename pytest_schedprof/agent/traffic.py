@@ -54,7 +54,6 @@ class Traffic:
             self.world.journal.meter = self.passed
 
     def end(self) -> None:
-        """Restore every function."""
         if self.world is not None:
             self.world.journal.meter = None
         self.undo.close()

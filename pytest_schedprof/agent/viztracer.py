@@ -165,7 +165,6 @@ class VizTracerRecording(Recording):
             self.trace(partial(self.tracer.add_instant, name))
 
     def log_step(self, function: Any) -> Step:
-        """Return a step that logs each run of a function."""
         return partial(self.log, event_name(function))
 
     def trace_step(self, function: Any) -> Step:

@@ -107,7 +107,8 @@ class CountsBackend(RemoteBackend):
 
     def begun(self, target: Target, answer: Mapping[str, Any]) -> Recording:
         recording = RemoteRecording(target, answer, self)
-        if not (answer["is_timed"] and self._counts_client):
+        is_everything = EVERYTHING in self.options.modules and self.options.bytecodes
+        if not (answer["is_timed"] and is_everything):
             return recording
         own = ClientCounts(_expressions((SCHEDULING, *CARRYING)), _expressions(NOISE))
         try:
@@ -133,10 +134,6 @@ class CountsBackend(RemoteBackend):
         return RecordingError(
             f"schedprof: the interpreter of {target.label} reports no calls; counts needs CPython"
         )
-
-    @property
-    def _counts_client(self) -> bool:
-        return EVERYTHING in self.options.modules and self.options.bytecodes
 
     def _counted(self) -> dict[str, list[str]]:
         """Return expressions that tell the agent what to count."""

@@ -171,7 +171,6 @@ class BackendRegistry(Registry[BackendFactory]):
         return BackendUnknownError(f"schedprof: backend {name!r} is unknown; known: {known}")
 
     def options_of(self, name: str) -> frozenset[str]:
-        """Return the names of the options that a backend knows."""
         options_type: Any = self._class(name).options_type
         return frozenset(field.name for field in fields(options_type))
 

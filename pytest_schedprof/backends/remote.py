@@ -32,7 +32,6 @@ class RemoteRecording:
         """Take over the recording that the agent began.
 
         Args:
-            target: where it is.
             answer: of the agent: the `token`, and perhaps a `survivor`, which says where to find
                 what was recorded so far if the target dies.
             backend: whose recording it is.

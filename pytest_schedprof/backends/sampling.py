@@ -190,13 +190,8 @@ class SamplingBackend(RemoteBackend, is_base=True):
         return name_frames(read_speedscope(content), namer, backend=self.name, mode=self.mode)
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
-        return pictures(self.name, self.options.formats, content)
-
-
-def pictures(backend: str, formats: Sequence[str], content: bytes) -> dict[str, bytes]:
-    """Make files of these formats from a speedscope file; return them by their endings."""
-    writers = [WRITERS[name] for name in formats if name in WRITERS]
-    if not writers:
-        return {}
-    file = read_speedscope(content)
-    return {f"{backend}.{suffix}": write(file) for suffix, write in writers}
+        writers = [WRITERS[name] for name in self.options.formats if name in WRITERS]
+        if not writers:
+            return {}
+        file = read_speedscope(content)
+        return {f"{self.name}.{suffix}": write(file) for suffix, write in writers}

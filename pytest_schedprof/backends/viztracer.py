@@ -164,11 +164,6 @@ class VizTracerBackend(RemoteBackend):
         )
         return ",".join(f"{name}={_text(value)}" for name, value in changed)
 
-    @property
-    def _hides(self) -> str:
-        """Why a function may be missing from the trace; most options of the mode leave some out."""
-        return self.mode and f"it is not in the trace, from which {self.mode} may have left it out"
-
     def arguments(self, target: Target, timeout_s: float) -> tuple[Any, ...]:
         options = self.options
         traced = list(options.trace_sparse)
@@ -203,7 +198,9 @@ class VizTracerBackend(RemoteBackend):
             content = gzip.decompress(content)
         trace = read_trace(content, namer)
         doubt = _overflow(self.options.tracer_entries) if trace.overflowed else ""
-        return CostProfile(self.name, self.mode, trace.functions, doubt=doubt, hides=self._hides)
+        # Most options of the mode leave some functions out.
+        hides = self.mode and f"it is not in the trace, from which {self.mode} may have left it out"
+        return CostProfile(self.name, self.mode, trace.functions, doubt=doubt, hides=hides)
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
         return {"viztracer.html": _page(content)} if self.options.format == "html" else {}

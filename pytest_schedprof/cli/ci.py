@@ -96,7 +96,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the step."""
     STEPS[arguments.step](arguments, GitHub(os.environ))
     return 0
 
@@ -271,7 +270,6 @@ class GitHub:
         return "commented"
 
     def _ask(self, path: str, read: Callable[[Any], Answer]) -> Answer:
-        """Return what a function reads in an answer."""
         content = self._send("GET", path)
         try:
             return read(json.loads(content))

@@ -50,7 +50,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what changed."""
     report = load_both(arguments.before, arguments.after, arguments.dir, has_past=True)
     if arguments.json:
         say(as_json(report, verdict=report.verdict))
@@ -67,8 +66,6 @@ def load_both(before: str, after: str, directory: str, *, has_past: bool = False
     """Load two sets of results and compare them.
 
     Args:
-        before: the earlier results.
-        after: the later ones.
         directory: where baselines are found by name.
         has_past: whether thresholds come from the runs before, if the earlier results are a
             directory of runs.

@@ -57,7 +57,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the findings."""
     chosen = [
         name
         for text in arguments.backend or [FROM_OUTSIDE]

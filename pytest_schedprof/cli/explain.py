@@ -52,7 +52,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the explanations."""
     _check(arguments)
     pairs = _pairs(arguments)
     every = [why for pair in pairs for why in explanations(pair, arguments.metric)]

@@ -45,7 +45,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the export."""
     if arguments.format == BINARY and not arguments.output and sys.stdout.isatty():
         raise SettingsError(
             f"schedprof: {arguments.format} is a binary format: give a file with -o"

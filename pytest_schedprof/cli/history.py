@@ -23,7 +23,7 @@ RUNS = 200
 """Runs to read by default: the time to find change points is quadratic in their number."""
 
 EXPLAINED = 5
-"""Steps that are explained."""
+"""Steps that are explained: the newest of those with kept runs on both sides."""
 
 EXAMPLE = """\
 example: schedprof history --test '*shuffle*' --metric bytecodes s3://bucket/schedprof
@@ -89,8 +89,8 @@ def _count(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """Print the history; list runs that could not be read on standard error."""
     history = _history(arguments)
-    for line in history.skipped:
-        complain(line)
+    for problem in history.skipped:
+        complain(problem)
     every = arguments.all or bool(arguments.metric or arguments.function)
     if arguments.json:
         say(as_json(history, schema_version=HISTORY_VERSION))
@@ -99,16 +99,11 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         say(history_text(history, every=every, bars=bars_for(sys.stdout.encoding)))
         if any(series.course.steps for series in history.series):
-            _say_why(history, arguments.place)
+            for why in islice(why_stepped(history.series, Path(arguments.place)), EXPLAINED):
+                say("")
+                for line in explanation_lines(why, with_source=False):
+                    say(line.text)
     return 0
-
-
-def _say_why(history: History, place: str) -> None:
-    """Explain the newest steps, where the runs on both sides are kept on this machine."""
-    for why in islice(why_stepped(history.series, Path(place)), EXPLAINED):
-        say("")
-        for line in explanation_lines(why, with_source=False):
-            say(line.text)
 
 
 def _history(arguments: argparse.Namespace) -> History:

@@ -40,7 +40,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Record, and print what was recorded."""
     from pytest_schedprof.replay.fetching import connect, record_workload
 
     seconds = float("inf")
@@ -69,7 +68,6 @@ def _wait(client: object, seconds: float) -> None:
 
 
 def _tell(path: Path) -> None:
-    """Say what was recorded."""
     content = path.read_bytes()
     workload = read_workload(content, str(path))
     tasks = sum(len(graph.tasks) for graph in workload.graphs)

@@ -33,7 +33,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the result."""
     test = find_run(Path(arguments.directory)).test(arguments.test)
     known = BackendRegistry().facts
     for line in test_lines(test.result, str(test.path), int(arguments.verbose), known):

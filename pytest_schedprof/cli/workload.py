@@ -35,7 +35,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the summary."""
     for line in lines_of(read_file(arguments.file)):
         say(line)
     return 0
@@ -46,7 +45,6 @@ MOST = 20
 
 
 def lines_of(workload: Workload) -> list[str]:
-    """Return the summary."""
     counts = Counter(task.group.prefix for task in workload.tasks())
     joined = [event for event in workload.workers if event.has_joined]
     head = [

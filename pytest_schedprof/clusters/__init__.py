@@ -75,7 +75,6 @@ DEFAULT = next(iter(KINDS))
 
 
 def class_of(name: str) -> type[Cluster]:
-    """Import the class of a kind."""
     from pkgutil import resolve_name
 
     cluster: type[Cluster] = resolve_name(KINDS[name].place)

@@ -157,7 +157,7 @@ class Child:
         # The parent's paths, so that the child can import functions of test modules.
         paths: dict[str, Any] = {"sys_path": sys.path}
         if not self._is_here:
-            paths = {"paths": session_paths().as_dict(), "python": sys.version_info[:2]}
+            paths = {"paths": asdict(session_paths()), "python": sys.version_info[:2]}
         line = json.dumps({**spec, **paths}).encode() + b"\n"
         try:
             self.process.stdin.write(line)
@@ -343,7 +343,6 @@ class Watch:
             return  # it has ended, or the test closed its descriptors
 
     def end(self) -> None:
-        """Watch no longer."""
         self._over.release()
         self._thread.join()
 
@@ -404,10 +403,6 @@ class SessionPaths:
     """Directories after the standard library that are not `sites`: mostly editable checkouts."""
     sites: tuple[str, ...]
     """Directories of installed packages, which fit one minor version of Python only."""
-
-    def as_dict(self) -> dict[str, tuple[str, ...]]:
-        """Return a JSON-serialisable form."""
-        return asdict(self)
 
 
 def session_paths(path: Sequence[str] | None = None) -> SessionPaths:

@@ -171,7 +171,6 @@ def wait_until(deadline: float, is_so: Callable[[], bool]) -> bool:
 
 
 def last_lines(text: str) -> str:
-    """Return the last lines of a text, joined into one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " / ".join(lines[-LAST_LINES:]) or "it said nothing"
 
@@ -316,7 +315,9 @@ class DockerCluster(Cluster):
                 "--schedprof-cluster-option=port=NUMBER"
             )
         host, _, port = place.rpartition(":")
-        return f"{_engine_host() if host in ('0.0.0.0', '::', '[::]') else host}:{port}"
+        if host in ("0.0.0.0", "::", "[::]"):  # of the machine that publishes ports
+            host = urlsplit(os.environ.get("DOCKER_HOST", "")).hostname or "127.0.0.1"
+        return f"{host}:{port}"
 
     def death(self, patience_s: float = 0) -> str | None:
         try:
@@ -399,10 +400,4 @@ def _port(text: str) -> int:
 
 
 def _has_failed(container: Container) -> bool:
-    """Return whether a container ended with an error."""
     return not container.is_running and container.exit_code != 0
-
-
-def _engine_host() -> str:
-    """Return the machine that publishes ports: this one, unless DOCKER_HOST names another."""
-    return urlsplit(os.environ.get("DOCKER_HOST", "")).hostname or "127.0.0.1"

@@ -138,7 +138,6 @@ def name_of(packages: Packages) -> str:
 
 
 def interpreter_in(place: Path) -> Path:
-    """Return the path of the interpreter in an environment."""
     return place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
@@ -387,7 +386,7 @@ def read_spec(spec: str) -> Path | Packages:
     if COMMAND.fullmatch(spec) and (command := shutil.which(spec)):
         return Path(command)
     if _is_path(spec) and (place := _place(spec)).exists():  # as a whole: a path may have spaces
-        if _is_checkout(place):
+        if any((place / name).is_file() for name in BUILD_FILES):
             return Packages((), (str(place),))
         inside = [place / name for name in ("bin/python", "Scripts/python.exe", "python.exe")]
         for path in inside if place.is_dir() else [place]:
@@ -417,10 +416,6 @@ def _is_path(text: str) -> bool:
 def _place(text: str) -> Path:
     """Make a path absolute without following links: an environment's interpreter is a link."""
     return Path(os.path.abspath(os.path.expanduser(text)))
-
-
-def _is_checkout(place: Path) -> bool:
-    return any((place / name).is_file() for name in BUILD_FILES)
 
 
 def _facts(path: Path, label: str) -> dict[str, Any]:

@@ -146,7 +146,6 @@ class ForkServer:
         self._connection.close()
 
     def is_over(self, patience_s: float = 0) -> bool:
-        """Return whether it has ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(patience_s)
         return self._process.returncode is not None
@@ -225,7 +224,6 @@ class ForkServers:
             self._let_go.append(server)
 
     def end(self) -> None:
-        """End all servers."""
         if self._process == os.getpid():
             for server in [*self._servers.values(), *self._let_go]:
                 server.end()

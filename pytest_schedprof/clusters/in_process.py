@@ -84,7 +84,6 @@ class Schedulers(OwnProcess):
         self.has_client |= not isinstance(client, Line)
 
     def unwatch(self) -> None:
-        """Undo `watch`."""
         self._living()
         self._undo.close()
 
@@ -216,7 +215,6 @@ class InProcess:
         }
 
     def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
-        """Run a function of the agent in this process."""
         return call_here(function, args, self.schedulers)
 
     def name_places(self, places: list[tuple[str, str, int]]) -> list[str]:

@@ -6,7 +6,7 @@ import difflib
 import importlib
 import importlib.util
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -74,7 +74,9 @@ def check_known_to_dask(options: Mapping[str, str]) -> None:
     importlib.import_module("distributed")  # adds its options to those of dask
     for key in config_of(options):
         if dask.config.get(key, UNKNOWN) is UNKNOWN and not key.startswith(FREE_SECTIONS):
-            near = _near(key, list(_keys(dask.config.global_config)))
+            known = list(_keys(dask.config.global_config))
+            ending = [name for name in known if name.endswith(f".{key}")]
+            near = ending or difflib.get_close_matches(key, known, 2)
             raise SettingsError(
                 f"schedprof: dask has no configuration key {key!r}"
                 + (f"; did you mean {' or '.join(map(repr, near))}?" if near else "")
@@ -85,12 +87,6 @@ def check_known_to_dask(options: Mapping[str, str]) -> None:
             f"schedprof: {EVENT_LOOP}={UVLOOP} needs a package that is not installed here: "
             f"pip install {UVLOOP}"
         )
-
-
-def _near(key: str, known: Sequence[str]) -> list[str]:
-    """Return the keys that end with an incomplete one, or else similar ones."""
-    ending = [name for name in known if name.endswith(f".{key}")]
-    return ending or difflib.get_close_matches(key, known, 2)
 
 
 def _keys(section: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

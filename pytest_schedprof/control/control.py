@@ -225,7 +225,6 @@ class Control:
 
     @property
     def client_id(self) -> str:
-        """Name of this client on the scheduler."""
         return str(self._client.id)
 
     def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:

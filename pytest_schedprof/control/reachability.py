@@ -195,7 +195,6 @@ def find_fault(address: str, context: ssl.SSLContext | None, *, is_silent: bool)
 
     Args:
         address: address of the expected scheduler.
-        context: context for TLS.
         is_silent: whether the other side keeps the connection without an answer, or ended it.
     """
     try:
@@ -281,8 +280,6 @@ def require_compatible(address: str, security: Any, name: str, timeout_s: float)
     """Let the scheduler compute something: connecting proves little, because graphs change.
 
     Args:
-        address: address of the scheduler.
-        security: security for TLS.
         name: name of its interpreter in messages.
         timeout_s: deadline for the connection.
 

@@ -57,7 +57,6 @@ class ClientTarget:
         self.client_id = client_id
 
     def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
-        """Run an agent's function here."""
         return call_here(function, args, OWN_PROCESS)
 
 

@@ -66,7 +66,6 @@ class Gathering:
 
         Args:
             directory: of the side's files.
-            results: what its backends found.
             beside: evidence of the other sides, which has been kept, by their names.
         """
         if self.kept is None:

@@ -46,7 +46,7 @@ SAME_MEMORY = "workers were in the test's process: `process` has its memory once
 SEVERAL = "the spans are merged only within each scheduler: `merged` is of the last one"
 
 
-class _Here(Kind, Observer, name="here", description="observes schedulers of this process"):
+class _InProcess(Kind, Observer, name="here", description="observes schedulers of this process"):
     """Observes whatever lives in each run of the body."""
 
     def __init__(self, test: ObservedTest) -> None:
@@ -60,7 +60,7 @@ class _Here(Kind, Observer, name="here", description="observes schedulers of thi
             yield
 
 
-class MemoryHere(_Here, name="memory", description=MemoryKind.description, needs=[]):
+class MemoryInProcess(_InProcess, name="memory", description=MemoryKind.description, needs=[]):
     """Samples what each scheduler knows of its workers' memory, also when one of them leaves."""
 
     options_type = MemoryOptions
@@ -104,7 +104,7 @@ class MemoryHere(_Here, name="memory", description=MemoryKind.description, needs
         return brought_memory(samples, (SAME_MEMORY,))
 
 
-class TasksHere(_Here, name="tasks", description=TasksKind.description, needs=[]):
+class TasksInProcess(_InProcess, name="tasks", description=TasksKind.description, needs=[]):
     """Reads the task stream of each scheduler when it ends."""
 
     def __init__(self, test: ObservedTest) -> None:
@@ -134,7 +134,9 @@ class TasksHere(_Here, name="tasks", description=TasksKind.description, needs=[]
         return brought_tasks(self._answers, self._finished, self._spent)
 
 
-class TransfersHere(_Here, name="transfers", description=TransfersKind.description, needs=[]):
+class TransfersInProcess(
+    _InProcess, name="transfers", description=TransfersKind.description, needs=[]
+):
     """Reads the logs of each worker when it closes."""
 
     def __init__(self, test: ObservedTest) -> None:
@@ -164,7 +166,7 @@ class TransfersHere(_Here, name="transfers", description=TransfersKind.descripti
         return brought_transfers(self._answers, self._sizes)
 
 
-class SpanHere(_Here, name="span", description=SpanKind.description, needs=[]):
+class SpanInProcess(_InProcess, name="span", description=SpanKind.description, needs=[]):
     """Opens a span around each run of the body, and reads it when the scheduler ends."""
 
     def __init__(self, test: ObservedTest) -> None:
@@ -195,9 +197,9 @@ class SpanHere(_Here, name="span", description=SpanKind.description, needs=[]):
 
 
 HERE: Mapping[type[Kind], type[Kind]] = {
-    MemoryKind: MemoryHere,
-    TasksKind: TasksHere,
-    TransfersKind: TransfersHere,
-    SpanKind: SpanHere,
+    MemoryKind: MemoryInProcess,
+    TasksKind: TasksInProcess,
+    TransfersKind: TransfersInProcess,
+    SpanKind: SpanInProcess,
 }
 """What gathers a kind in the test's own process."""

@@ -130,15 +130,12 @@ class _Sampler:
         )
 
     def is_alive(self) -> bool:
-        """Whether it still runs."""
         return self._process.poll() is None
 
     def begin(self) -> None:
-        """Sample from now on."""
         self._order(usage.BEGIN)
 
     def end(self) -> list[ResourceData]:
-        """Return the samples since then."""
         self._order(usage.END)
         assert self._process.stdout
         line = self._process.stdout.readline()
@@ -248,14 +245,14 @@ class LocalKind(Kind, name="local", description="dask's local schedulers", needs
         ended = default_timer()
         profilers = [callback for callback in self._callbacks if hasattr(callback, "visualize")]
         brought = with_pictures(
-            {"local.json": as_json(self._told())},
+            {"local.json": as_json(self._data())},
             {"local.html": lambda: local_picture(profilers, self._begun, ended)},
         )
         if self._results(self._resources):
             return brought
         return replace(brought, notes=(*brought.notes, UNSAMPLED))
 
-    def _told(self) -> LocalScheduler:
+    def _data(self) -> LocalScheduler:
         epoch = self._epoch
         return LocalScheduler(
             tuple(

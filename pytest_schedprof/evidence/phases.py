@@ -123,7 +123,12 @@ class ClientWatch:
         if self._client.status != "running" or not IN_BODYS_THREAD.get():
             return dict
         watch, standing = Stopwatch({**PHASES, RECEIVING: UNPACKS}), ExitStack()
-        clocks = _clocks(self._client.sync(_thread))
+        threads = {"construction": threading.get_ident(), "sending": self._client.sync(_thread)}
+        clocks = {  # of CPU time; they can be read from any thread
+            name: time.pthread_getcpuclockid(thread)
+            for name, thread in threads.items()
+            if HAS_CLOCKS
+        }
         standing.enter_context(watch.on())
         before = _read(clocks)
 
@@ -151,14 +156,6 @@ def watch_here() -> Callable[[], dict[str, float]]:
         return {name: watch.seconds[name] for name in PHASES}
 
     return end
-
-
-def _clocks(sends: int) -> dict[str, int]:
-    """Return a CPU clock of each thread, which can be read from any thread."""
-    if not HAS_CLOCKS:
-        return {}
-    threads = {"construction": threading.get_ident(), "sending": sends}
-    return {name: time.pthread_getcpuclockid(thread) for name, thread in threads.items()}
 
 
 def _read(clocks: Mapping[str, int]) -> dict[str, float]:

@@ -9,9 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from distributed import profile as dasks
 
-from pytest_schedprof.agent import facts
-from pytest_schedprof.agent import instruments as doings
-from pytest_schedprof.agent import instruments as worker_clocks
+from pytest_schedprof.agent import facts, instruments
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.evidence.contract import (
     Brought,
@@ -59,7 +57,6 @@ def draw_stacked(columns: Sequence[Column], title: str, unit: str) -> bytes:
 
     Args:
         columns: with amounts per second.
-        title: what they are.
         unit: of amounts in a whole stretch.
     """
     whole: Counter[str] = Counter()
@@ -127,7 +124,7 @@ class WorkersOptions:
 
     def milliseconds(self) -> dict[str, float]:
         """Return what is given, by dask's names."""
-        options = {doings.SAMPLER: self.interval, doings.CYCLE: self.cycle}
+        options = {instruments.SAMPLER: self.interval, instruments.CYCLE: self.cycle}
         return {name: seconds * MILLISECONDS for name, seconds in options.items() if seconds}
 
 
@@ -139,7 +136,7 @@ class WorkersKind(Kind, name="workers", description="what workers' threads did")
     def __init__(self, test: ObservedTest) -> None:
         super().__init__(test)
         self._control = test.scheduler.control
-        begun = self._control.call_workers(doings.begin_profiles, self.options.milliseconds())
+        begun = self._control.call_workers(instruments.begin_profiles, self.options.milliseconds())
         self._begun = {address: answer for address, answer in begun.items() if answer is not None}
         if begun and not self._begun:
             raise EvidenceUnavailableError(
@@ -152,9 +149,9 @@ class WorkersKind(Kind, name="workers", description="what workers' threads did")
         return {address: answer["ended"] for address, answer in self._begun.items()}
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
-        answers = self._control.call_workers(doings.tell, self._ended)
+        answers = self._control.call_workers(instruments.tell, self._ended)
         complete = [answer for answer in answers.values() if answer]
-        profiles = doings_of(complete, list(self._ended.values()))
+        profiles = merged(complete, list(self._ended.values()))
         is_whole = all(answer["is_whole"] for answer in complete)
         if not profiles.samples:
             often = f"{profiles.interval_s * MILLISECONDS:g} ms"
@@ -177,14 +174,13 @@ class WorkersKind(Kind, name="workers", description="what workers' threads did")
     def close(self) -> None:
         if self.options.milliseconds():
             before = {address: answer["before"] for address, answer in self._begun.items()}
-            self._control.call_workers(doings.restore, before)
+            self._control.call_workers(instruments.restore, before)
 
 
-def doings_of(answers: Sequence[Mapping[str, Any]], ended: Sequence[float]) -> WorkerProfiles:
+def merged(answers: Sequence[Mapping[str, Any]], ended: Sequence[float]) -> WorkerProfiles:
     """Merge the profiles of all workers.
 
     Args:
-        answers: the answers of workers.
         ended: when the profiles before those of the test ended.
     """
     states_of: dict[str, list[Any]] = {}
@@ -210,8 +206,8 @@ def doings_of(answers: Sequence[Mapping[str, Any]], ended: Sequence[float]) -> W
         dict(sorted(prefixes.items(), key=lambda item: (-item[1].samples, item[0]))),
         tuple(sorted(slices, key=lambda part: part.stop)),
         min(ended, default=0.0),
-        intervals.get(doings.SAMPLER, 0.0) / MILLISECONDS,
-        intervals.get(doings.CYCLE, 0.0) / MILLISECONDS,
+        intervals.get(instruments.SAMPLER, 0.0) / MILLISECONDS,
+        intervals.get(instruments.CYCLE, 0.0) / MILLISECONDS,
     )
 
 
@@ -311,7 +307,7 @@ class WorkerWatch:
         return end
 
     def _read(self) -> _Clocks | None:
-        answers = self._control.call_workers(worker_clocks.read_clocks)
+        answers = self._control.call_workers(instruments.read_clocks)
         clocks = {address: answer for address, answer in answers.items() if answer is not None}
         processes = {tuple(clock["process"]): float(clock["used"]) for clock in clocks.values()}
         mine = tuple(str(part) for part in facts.process())

@@ -18,8 +18,6 @@ def read_json(content: bytes, kind: type[T], what: str) -> T:
     """Parse a JSON file of our own.
 
     Args:
-        content: of the file.
-        kind: of which the content is.
         what: the file is of, for the message.
 
     Raises:

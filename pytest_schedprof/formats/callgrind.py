@@ -64,7 +64,6 @@ class CallGraph:
 
     @property
     def total(self) -> int:
-        """Cost of the whole."""
         return sum(self.own.values())
 
 
@@ -122,7 +121,6 @@ class _Reader:
         """How many calls the next line of costs is about; None if it is about the function."""
 
     def read(self, line: str) -> None:
-        """Take one line."""
         if line[:1].isdigit() or line[:1] in ("+", "-", "*"):
             return self._add(line.split())
         key, _, value = line.partition("=")
@@ -181,7 +179,6 @@ def function_of(name: str) -> Function:
 
 
 def is_python(function: Function) -> bool:
-    """Whether a function is one of Python's."""
     return not function.startswith(C)
 
 

@@ -34,7 +34,6 @@ class Scale(NamedTuple):
     start: float = 0.0
 
     def __call__(self, amount: float) -> float:
-        """Return the place of an amount."""
         return round(self.start + self.length * amount / (self.most or 1.0), 1)
 
 
@@ -62,12 +61,10 @@ def _value(value: str | float) -> str:
 
 
 def words(x: float, y: float, text: str, **attributes: str | float) -> str:
-    """Return text at a place."""
     return element("text", plain(text), **attributes, x=x, y=y)
 
 
 def box(x: float, y: float, width: float, height: float, **attributes: str | float) -> str:
-    """Return a rectangle."""
     return element("rect", **attributes, x=x, y=y, width=width, height=height)
 
 
@@ -77,7 +74,6 @@ def path(steps: str, **attributes: str | float) -> str:
 
 
 def line(points: Iterable[tuple[float, float]], **attributes: str | float) -> str:
-    """Return a line through points."""
     return element("polyline", **attributes, points=" ".join(f"{x:g},{y:g}" for x, y in points))
 
 
@@ -85,9 +81,6 @@ def time_axis(x: Scale, top: float, bottom: float, second: float = 1.0) -> Itera
     """Yield upright lines at round times with their names below.
 
     Args:
-        x: scale of times.
-        top: of the lines.
-        bottom: of the lines.
         second: its length in the unit of the scale.
     """
     power = 10.0 ** floor(log10(x.most))
@@ -119,8 +112,6 @@ def in_page(
     Args:
         label: which is read to those who do not see the chart.
         view: left, top, width and height of what is shown.
-        parts: of the chart.
-        attributes: of the element.
     """
     sides = " ".join(f"{side:g}" for side in view)
     return element("svg", *parts, **attributes, viewBox=sides, role="img", aria_label=label)

@@ -38,29 +38,29 @@ def write_flamegraph(file: SpeedscopeFile) -> bytes:
 
 def draw_flamegraph(stacks: Mapping[tuple[str, ...], int]) -> bytes:
     """Draw a flame graph of stacks (outermost frame first) and their numbers of samples."""
-    shown = sorted(stays(sorted(stacks.items())), key=lambda stay: (stay.depth, stay.start))
-    x = Scale(max((stay.end for stay in shown), default=1), WIDTH)
-    height = ROW * (max((stay.depth for stay in shown), default=0) + 1)
-    boxes = (_box(stay, x, height - ROW * (stay.depth + 1)) for stay in shown)
+    shown = sorted(frame_spans(sorted(stacks.items())), key=lambda span: (span.depth, span.start))
+    x = Scale(max((span.end for span in shown), default=1), WIDTH)
+    height = ROW * (max((span.depth for span in shown), default=0) + 1)
+    boxes = (_box(span, x, height - ROW * (span.depth + 1)) for span in shown)
     return as_file(WIDTH, height, boxes, STYLE)
 
 
-def _box(stay: FrameSpan, x: Scale, top: float) -> str:
+def _box(span: FrameSpan, x: Scale, top: float) -> str:
     """Draw one frame in a colour that its function has in every picture."""
-    samples, label = stay.end - stay.start, stay.label
+    samples, label = span.end - span.start, span.label
     if samples / x.most * WIDTH < MIN_WIDTH:
         return ""
-    left, width = x(stay.start), x(stay.end) - x(stay.start)
+    left, width = x(span.start), x(span.end) - x(span.start)
     room = int((width - 6) / LETTER)
     if len(label) > room:
         label = label[: room - 2] + ".." if room > 3 else ""
-    hash = crc32(stay.label.encode(errors="replace"))
+    hash = crc32(span.label.encode(errors="replace"))
     colour = f"#{235 + hash % 20:02x}{130 + hash // 32 % 100:02x}{60 + hash // 4096 % 50:02x}"
     return element(
         "g",
         box(left, top, width, ROW, fill=colour),
         words(left + 3, top + 13, label),
-        title=f"{stay.label}: {samples} samples, {samples / x.most:.1%}",
+        title=f"{span.label}: {samples} samples, {samples / x.most:.1%}",
     )
 
 
@@ -84,10 +84,10 @@ def _thread(number: int, thread: Samples, stacks: list[list[str]]) -> Iterator[d
     place = {"pid": 1, "tid": number}
     yield {"ph": "M", "name": "thread_name", "args": {"name": thread.thread}, **place}
     runs = ((stacks[index], sum(1 for _ in same)) for index, same in groupby(thread.stacks))
-    for stay in sorted(stays(runs), key=lambda stay: (stay.start, stay.depth)):
+    for span in sorted(frame_spans(runs), key=lambda span: (span.start, span.depth)):
         # Start and end are rounded, not the duration, so that a callee never outlasts its caller.
-        start, end = (round(at * thread.seconds * MICROSECONDS) for at in (stay.start, stay.end))
-        yield {"ph": "X", "name": stay.label, "ts": start, "dur": end - start, **place}
+        start, end = (round(at * thread.seconds * MICROSECONDS) for at in (span.start, span.end))
+        yield {"ph": "X", "name": span.label, "ts": start, "dur": end - start, **place}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def label_of(frame: Frame) -> str:
     return f"{frame.name} ({frame.file})" if frame.file else frame.name
 
 
-def stays(stacks: Iterable[tuple[Sequence[str], int]]) -> Iterator[FrameSpan]:
+def frame_spans(stacks: Iterable[tuple[Sequence[str], int]]) -> Iterator[FrameSpan]:
     """Yield each frame for as long as it and its callers stay the same, callees before callers.
 
     Args:

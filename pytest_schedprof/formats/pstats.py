@@ -37,7 +37,6 @@ class Costs(NamedTuple):
     total: float
 
     def plus(self, other: Costs) -> Costs:
-        """Return both added up."""
         return Costs(
             self.primitive + other.primitive,
             self.calls + other.calls,

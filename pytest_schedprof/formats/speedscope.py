@@ -174,7 +174,6 @@ def without_process(content: bytes, pid: int) -> bytes:
 
 
 def write_speedscope(file: SpeedscopeFile) -> bytes:
-    """Write a file for speedscope, with a profile for each thread."""
     profiles = [_profile(thread, file.stacks) for thread in file.threads]
     return msgspec.json.encode(
         {

@@ -74,7 +74,6 @@ def differences(values: Iterable[int]) -> bytes:
 
 
 def read_numbers(column: bytes) -> array[int]:
-    """Return the numbers of a column."""
     values: array[int] = array("q")
     values.frombytes(column)
     if sys.byteorder == "big":
@@ -83,7 +82,6 @@ def read_numbers(column: bytes) -> array[int]:
 
 
 def read_differences(column: bytes) -> list[int]:
-    """Return the numbers of a column of differences."""
     return list(accumulate(read_numbers(column)))
 
 
@@ -196,7 +194,6 @@ def _checked(block: Any) -> dict[str, Any]:
 
 
 def _take(workload: Workload, block: dict[str, Any]) -> None:
-    """Add what a block has to a workload."""
     match block["kind"]:
         case "head":
             workload.distributed, workload.begun = block["distributed"], block["begun"]

@@ -66,8 +66,6 @@ def compare(
     """Compare all tests of two sets of results, and list the tests that only one set has.
 
     Args:
-        before: one set.
-        after: the other.
         names: of the two sets.
         earlier: the runs before the first set, if that is the newest run of a series.
     """
@@ -115,7 +113,6 @@ def compare_one(
 
     Args:
         candidates: earlier measurements of the test, the newest first.
-        after: what is to be judged.
         is_binding: whether a regression fails the test.
         is_series: whether the candidates are runs of one series, which tell what is usual.
     """
@@ -287,7 +284,6 @@ class InterimChecks:
         return iter(sides) if pair % 2 else reversed(sides)
 
     def is_due(self, pairs: int) -> bool:
-        """Whether a check is due after so many pairs."""
         times, rest = divmod(pairs, self.first_check)
         return times > 0 and not rest and not times & (times - 1)  # a power of two
 

@@ -123,8 +123,9 @@ class _Parser:
         if not self._is_next("+"):
             return Limit("", "", 0.0, min(metric.units, key=len), factor=factor)
         self._at += 1
-        more = self._bound(_addable(metric))
-        return replace(more, factor=factor)
+        if metric.units is PERCENT:  # only percentage points are not ambiguous here
+            metric = replace(metric, units={POINTS: PERCENT["%"]})
+        return replace(self._bound(metric), factor=factor)
 
     def _factor(self) -> float:
         self._skip_space()
@@ -262,14 +263,6 @@ def _without_pattern(name: str) -> str:
     others = [spelling for spelling in SPELLINGS if spelling.startswith(f"{name}(")]
     more = f"; there is also {' and '.join(others)}" if others else ""
     return f"{name} is of the whole scheduler and takes no pattern{more}"
-
-
-def _addable(metric: Metric) -> Metric:
-    """Return the metric with the units that may be added to a baseline.
-
-    For shares these are percentage points only, because a percentage would be ambiguous.
-    """
-    return replace(metric, units={POINTS: PERCENT["%"]}) if metric.units is PERCENT else metric
 
 
 def _bound_expected(metric: Metric) -> str:

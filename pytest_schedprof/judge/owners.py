@@ -254,7 +254,6 @@ def doubt_of_collector(
     Python functions called by the collector take next to no time; its C functions must be seen.
 
     Args:
-        subject: subject of the limit.
         functions: all functions that were seen.
         by_callbacks: whether the collector's time was attributed to its callbacks.
     """

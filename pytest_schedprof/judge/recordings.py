@@ -130,7 +130,6 @@ class Recorded:
 
 
 def read_samples(directory: Path, backend: BackendResult) -> Recorded:
-    """Read all files of one backend with samples of the scheduler."""
     files = [name for name in backend.artifacts if name.endswith(SAMPLES)]
     if backend.shares is None or not files:
         return Recorded(problem=f"{backend.backend} kept no samples")
@@ -225,7 +224,6 @@ NANOSECONDS = 1000
 
 
 def read_calls(directory: Path, backend: BackendResult, known: KnownBackends) -> Recorded:
-    """Read all files of one backend with costs of calls."""
     artifacts = artifacts_of(backend.backend, known)
     kinds = {name: kind_of(name, artifacts) for name in backend.artifacts}
     graphs, traces = (

@@ -246,7 +246,6 @@ def counts_from(level: Figure, chance: float = OF_EACH_RUN) -> float:
     """Return the smallest change from the usual level that counts, if two runs show it.
 
     Args:
-        level: what is usual.
         chance: that noise alone shows it in one run; smaller if many figures are judged together.
     """
     return level.error * critical(min(OF_EACH_RUN, chance), level.freedom)

@@ -74,8 +74,6 @@ def timed_changes(
     """Compare the CPU time of the whole, and the shares of all relevant functions and owners.
 
     Args:
-        before: one side.
-        after: the other side.
         alpha: the rate of false alarms.
         in_turns: whether the rounds of the two sides were measured in turns.
         past: earlier runs, if there are enough to tell what is usual; else none.

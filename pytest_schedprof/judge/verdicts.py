@@ -48,8 +48,6 @@ def judge(
     """Judge one limit.
 
     Args:
-        limit: the limit to judge.
-        measurements: what was measured.
         known: functions of the scheduler's code that match the limit's pattern.
         baseline: what relative limits are relative to; without it they are inconclusive.
 

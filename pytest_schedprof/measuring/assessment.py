@@ -67,7 +67,6 @@ class Assessment:
 
     @property
     def troubles(self) -> tuple[str, ...]:
-        """The message of each error."""
         return tuple(str(error) for error in self.errors)
 
 
@@ -89,7 +88,6 @@ class Earlier:
         return self.reference.before(Measurement(self.test, measured))
 
     def compare(self, measured: BackendResult, is_binding: bool) -> list[Comparison]:
-        """Compare one backend's result with the reference, if there is one."""
         if self.reference is None:
             return []
         return self.reference.compare(Measurement(self.test, measured), is_binding=is_binding)
@@ -263,7 +261,6 @@ class _Recorded:
     def _judged(
         self, limits: Sequence[Limit], measurements: Shares | Costs, baseline: Baseline | None
     ) -> Iterator[LimitResult]:
-        """Judge the limits that this backend measures."""
         mine = [limit for limit in limits if limit.measured in self.backend.metrics]
         known = self._functions_of(mine)
         client = ClientCosts([[segment.facts for segment in of] for of in self.rounds])

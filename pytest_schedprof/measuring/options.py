@@ -237,7 +237,6 @@ MARKER_HELP = (
 
 
 def option_named(name: str) -> Option:
-    """Return the option of that name."""
     return next(option for option in OPTIONS if option.name == name)
 
 

@@ -40,7 +40,6 @@ class Plan:
     reference: Reference | None = None
     """The baseline that the test is compared with, unless it is compared in turns."""
     evidence: tuple[type[Kind], ...] = ()
-    """Kinds of evidence to gather."""
 
     @property
     def limits_client_alone(self) -> bool:
@@ -69,7 +68,6 @@ class Plan:
         return is_limited or self.needs(Need.CLIENT_PHASES)
 
     def needs(self, need: Need) -> bool:
-        """Whether any kind of evidence needs this."""
         return any(need in kind.needs for kind in self.evidence)
 
     @property

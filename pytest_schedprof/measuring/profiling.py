@@ -67,10 +67,9 @@ class Schedule:
         """Rounds that every side has completed."""
 
     def body_runs(self) -> Iterator[tuple[BodyRun, Side]]:
-        """Yield each run of the body with the side that it runs on."""
         against = self.sides.against
-        runs = self._in_turns(against) if against else self._alone()
-        for body_run, side in runs:
+        alone = ((body_run, self.sides.tested) for body_run in self._plan.body_runs)
+        for body_run, side in self._in_turns(against) if against else alone:
             yield body_run, side
             self._done += 1
 
@@ -86,7 +85,6 @@ class Schedule:
 
     @property
     def progress(self) -> Progress:
-        """How far the test is."""
         return Progress(
             done=self._done,
             runs=0 if self.sides.against else len(self._plan.body_runs),
@@ -94,9 +92,6 @@ class Schedule:
             elapsed_s=time.monotonic() - self._started,
             budget_s=self._plan.settings.budget,
         )
-
-    def _alone(self) -> Iterator[tuple[BodyRun, Side]]:
-        return ((body_run, self.sides.tested) for body_run in self._plan.body_runs)
 
     def _in_turns(self, against: Side) -> Iterator[tuple[BodyRun, Side]]:
         begun = time.monotonic()
@@ -368,7 +363,6 @@ class ProfiledTest:
             self._tested.assessment = replace(assessment, errors=(*assessment.errors, error))
 
     def record(self, outcome: str) -> Result:
-        """Return the record of the test with this outcome."""
         return replace(
             self._tested.record(),
             outcome=outcome,

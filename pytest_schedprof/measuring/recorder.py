@@ -136,7 +136,6 @@ class Recorder:
 
     @property
     def troubles(self) -> list[str]:
-        """The message of each error."""
         return [str(error) for error in self.errors]
 
     @property

@@ -91,13 +91,8 @@ def read_evidence(raw: Any) -> tuple[str, ...]:
 
 
 def read_scale(raw: Any) -> tuple[int, ...]:
-    """Read sizes and sort them."""
     sizes = raw.split(",") if isinstance(raw, str) else [raw] if isinstance(raw, int) else list(raw)
     return tuple(sorted({count(size) for size in sizes}))
-
-
-def read_limit(raw: Any) -> Limit:
-    return parse_limit(read_text(raw))
 
 
 def read_runs(raw: Any) -> int | None:
@@ -127,7 +122,9 @@ READERS: Mapping[str, Reader] = {
     "dir": Reader(read_text, "a path"),
     "keep": Reader(read_keep, "a size such as 20MB or 0, or 'all'"),
     "runs": Reader(read_runs, "a number of runs, at least 1, or 'all'"),
-    "limit": Reader(read_limit, "a limit such as 'share(@comm) <= 30%'"),
+    "limit": Reader(
+        lambda raw: parse_limit(read_text(raw)), "a limit such as 'share(@comm) <= 30%'"
+    ),
     "strict": BOOLEAN,
     "rate": Reader(positive(float), "a positive number of samples per second"),
     "workers": COUNT,
@@ -153,7 +150,6 @@ READERS: Mapping[str, Reader] = {
     "cluster_option": Reader(read_cluster_option, "name=value"),
     "option": Reader(read_option, "backend.option=value"),
 }
-"""Readers by the name of the option."""
 
 
 def read_value(name: str, raw: Any, source: str) -> Any:
@@ -214,7 +210,6 @@ class Settings(NamedTuple):
 
     @property
     def is_off(self) -> bool:
-        """Whether profiling is disabled."""
         return self.backend == (OFF,)
 
     @property
@@ -227,7 +222,6 @@ class Settings(NamedTuple):
 
     @property
     def cluster_request(self) -> ClusterRequest:
-        """The settings that describe the cluster."""
         from pytest_schedprof.clusters.contract import ClusterRequest  # imports distributed
         from pytest_schedprof.clusters.options import is_known
 

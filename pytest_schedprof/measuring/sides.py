@@ -73,7 +73,6 @@ class Side:
 
     @contextmanager
     def run(self, body_run: BodyRun) -> Iterator[None]:
-        """Record one run of the body."""
         gathered = self.gathering.around(body_run.scale) if body_run.has_evidence else nullcontext()
         # A user's own class of clusters may lack this, and the options below.
         getattr(self.scheduler.cluster, "begin_round", lambda: None)()

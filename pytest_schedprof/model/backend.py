@@ -40,7 +40,6 @@ PAGE = FileKind("a browser", "any browser")
 CALLGRIND = FileKind(
     "kcachegrind", "kcachegrind FILE, qcachegrind FILE, or callgrind_annotate FILE"
 )
-"""A file of callgrind."""
 
 JSON = FileKind("", "any editor; it is JSON")
 
@@ -96,7 +95,6 @@ def kind_of(name: str, artifacts: Iterable[Artifact] = ()) -> FileKind | None:
     """Return the kind of a file by the ending of its name, or None if it is unknown.
 
     Args:
-        name: of the file.
         artifacts: of the backend that left it; without them only `ENDINGS` are known.
     """
     for artifact in artifacts:
@@ -215,5 +213,4 @@ class Checkup:
 
     @property
     def works(self) -> bool:
-        """Whether all chosen backends work."""
         return all(backend.works for backend in self.backends if backend.is_chosen)

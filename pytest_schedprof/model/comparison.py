@@ -196,7 +196,6 @@ class Comparison:
         return Verdict.INCONCLUSIVE if is_unsure else Verdict.PASS
 
     def of(self, outcome: Outcome) -> list[Change]:
-        """Return the changes with this outcome."""
         return [change for change in self.changes if change.outcome is outcome]
 
 
@@ -218,5 +217,4 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict of all comparisons."""
         return Verdict.worst([comparison.verdict for comparison in self.comparisons])

@@ -285,17 +285,14 @@ def format_amount(amount: float, unit: str, factor: Decimal) -> str:
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text}{unit}"
 
 
-def _digits(amount: float) -> int:
-    """Return how many digits behind the point show a number: 3, or more of a very small one."""
-    return 3 if not 0 < abs(amount) < SMALL else min(MOST_DIGITS, 1 - floor(log10(abs(amount))))
-
-
 def readable(amount: float, metric: Metric) -> str:
     """Write an amount for people, in the largest unit in which it is at least 1."""
     if metric.units is PERCENT:
         return f"{amount:.1%}"
     if metric.units is NUMBER:
-        return f"{amount:,.{_digits(amount)}f}".rstrip("0").rstrip(".")
+        is_small = 0 < abs(amount) < SMALL
+        digits = min(MOST_DIGITS, 1 - floor(log10(abs(amount)))) if is_small else 3
+        return f"{amount:,.{digits}f}".rstrip("0").rstrip(".")
     steps = [(unit, float(factor)) for unit, factor in metric.units.items() if "i" not in unit]
     fitting = [step for step in steps if abs(amount) >= step[1]] or steps[:1]
     unit, factor = fitting[-1]

@@ -115,14 +115,10 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     What follows a `*` is matched where it comes first, and never tried again further on: one that
     comes later leaves less for the rest.
     """
-    first, *others = (_piece(text) for text in re.split(r"\*+", pattern))
+    first, *others = (re.escape(text).replace(r"\?", ".") for text in re.split(r"\*+", pattern))
     *middle, last = others or [""]
     pieces = (f"(?>.*?{piece})" for piece in middle)
     return re.compile(f"(?s:{first}{''.join(pieces)}{'.*' if others else ''}{last})")
-
-
-def _piece(text: str) -> str:
-    return re.escape(text).replace(r"\?", ".")
 
 
 def has_wildcard(pattern: str) -> bool:
@@ -293,7 +289,6 @@ CACHES = (
 
 
 def module_of(function: Function) -> str:
-    """Return a function's module."""
     return function.partition(":")[0]
 
 

@@ -189,17 +189,14 @@ class Window:
 
     @property
     def tasks(self) -> int:
-        """Tasks of all segments."""
         return sum(segment.tasks for segment in self.segments)
 
     @property
     def others_tasks(self) -> int:
-        """Tasks of other clients in all segments."""
         return sum(segment.others_tasks for segment in self.segments)
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU time of the scheduler in all segments."""
         return sum(segment.cpu_seconds for segment in self.segments)
 
     @property
@@ -246,7 +243,6 @@ class SampledShares:
 
     @property
     def samples(self) -> int:
-        """All samples: busy, idle and empty ones."""
         return self.busy_samples + self.idle_samples + self.empty_samples
 
     @property
@@ -262,8 +258,7 @@ class FunctionCost:
     function: Function
     owner: str
     total: dict[str, float]
-    """Cost by metric. All but `peak`, `leaked` and those of objects must be divided by the window's
-    tasks."""
+    """Cost by metric. All but `peak` and `leaked` must be divided by the window's tasks."""
     scatter: dict[str, float] = field(default_factory=dict)
     """Standard deviation between rounds of the cost per task, by metric, as a fraction of the cost;
     empty with one round."""

@@ -37,7 +37,6 @@ class Group:
 
     @property
     def name(self) -> str:
-        """The group's name."""
         return self.prefix if self.number is None else f"{self.prefix}-g{self.number}"
 
 

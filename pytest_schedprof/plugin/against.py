@@ -69,7 +69,6 @@ class OtherSettings:
     """Options of the cluster, as `--schedprof-cluster-option` takes them."""
 
     def applied_to(self, request: ClusterRequest) -> ClusterRequest:
-        """Return the request of a test with these settings."""
         return replace(
             request,
             workers=self.workers or request.workers,
@@ -199,7 +198,6 @@ def other_schedulers(
 def _open(
     session: ClusterSession, request: ClusterRequest, there: OtherSettings, opened: ExitStack
 ) -> SchedulerUnderTest:
-    """Open the scheduler of one side, with the settings of that side."""
     request = there.applied_to(request)
     with _configured(there):  # options of the client are read when it is made
         cluster = session.cluster(request)

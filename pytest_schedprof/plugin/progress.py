@@ -89,7 +89,6 @@ class _Line:
         self._is_shown = True
 
     def clear(self) -> None:
-        """Erase the line."""
         if self._is_shown:
             self._write(f"{SAVE}{DOWN}{ERASE}{RESTORE}")
             self._is_shown = False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_schedprof.errors import ClusterError
 from pytest_schedprof.formats.workload import MICRO
 from pytest_schedprof.model.profile import compile_pattern
-from pytest_schedprof.model.workload import ACTOR, Graph, Key, Release, Task, Workload
+from pytest_schedprof.model.workload import ACTOR, Graph, Key, Task, Workload
 from pytest_schedprof.replay.following import Action, Order, Script, needed_from_outside
 
 if TYPE_CHECKING:
@@ -158,7 +158,8 @@ class ActingClient:
         else:
             release = action.event
             await self.play.until_used(release.tasks or list(self.held), release.time)
-            self._release(release)
+            for number in [*map(self.order.of, release.tasks)] or list(self.held):
+                self.held.pop(number, None)
 
     async def _until(self, action: Action) -> None:
         """Wait until the time of an action, by the client's own clock."""
@@ -166,18 +167,14 @@ class ActingClient:
         for number in action.after:
             if (future := await self._future(number)) is not None:
                 await _ended(future)
-        if action.count:
-            came = await self._until_count(action.count)
+        if action.count:  # results that come before it
+            if len(self._ends) < action.count:
+                await self._awaited.setdefault(action.count, asyncio.Event()).wait()
+            came = self._ends[action.count - 1]
             shift = self._shift = came - (action.ended or 0.0) / play.speed
         elif action.ended is not None:
             shift = self._shift = play.now - action.ended / play.speed
         await play.until_time(action.event.time / play.speed + shift)
-
-    async def _until_count(self, count: int) -> float:
-        """Wait until a number of results have come; return the time of the last one."""
-        if len(self._ends) < count:
-            await self._awaited.setdefault(count, asyncio.Event()).wait()
-        return self._ends[count - 1]
 
     async def _watch(self, number: int, state: Any) -> None:
         """Note when a result comes; unlike the future, its state does not keep the result."""
@@ -209,10 +206,12 @@ class ActingClient:
         new = {task.number for task in tasks}
         earlier = [play.tasks[number] for number in targets if number not in new]
         sent = with_earlier([*tasks, *earlier], play.tasks, self.held)
+        # Several names in a tuple, because a list would be one name; None if there are none.
+        actors = tuple(play.keys[task.number] for task in sent if task.annotations.get(ACTOR))
         futures = self.client.get(
             graph_of(sent, play.keys, self.held, play.where),
             [play.keys[number] for number in targets],
-            actors=actors_among(sent, play.keys),
+            actors=actors or None,
             sync=False,
         )
         self.held.update(zip(targets, futures, strict=True))
@@ -222,10 +221,6 @@ class ActingClient:
                 for number in targets
                 if number in play.workload.results
             ]
-
-    def _release(self, event: Release) -> None:
-        for number in [*map(self.order.of, event.tasks)] or list(self.held):
-            self.held.pop(number, None)
 
     async def _finish(self) -> None:
         """Wait for all tasks that ended in reality."""
@@ -262,8 +257,6 @@ def graph_of(
     """Return a graph with a layer for each set of annotations.
 
     Args:
-        tasks: the tasks of the graph.
-        keys: names of tasks.
         held: futures of the client, for dependencies outside of the graph.
         where: returns the worker that replaces one to which tasks are restricted.
     """
@@ -299,14 +292,6 @@ def _annotations(task: Task, where: Callable[[int], str]) -> dict[str, Any]:
     if "workers" in annotations:
         annotations["workers"] = [where(worker) for worker in annotations["workers"]]
     return annotations
-
-
-def actors_among(tasks: Iterable[Task], keys: Mapping[int, Key]) -> tuple[Key, ...] | None:
-    """Return the names of the tasks that are actors, or None, which clients want for none.
-
-    Clients take several names in a tuple only; a list would be one name.
-    """
-    return tuple(keys[task.number] for task in tasks if task.annotations.get(ACTOR)) or None
 
 
 def with_earlier(tasks: Sequence[Task], earlier: Mapping[int, Task], held: Any) -> list[Task]:

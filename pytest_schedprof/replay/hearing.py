@@ -42,7 +42,6 @@ class Presence:
             self.end()
 
     def end(self) -> None:
-        """Leave the plugins."""
         self._plugins.pop(self._name, None)
 
     def during(self, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -227,7 +226,6 @@ class Numbered:
         self._most = most
 
     def of(self, thing: Any) -> int:
-        """Return the number of a thing."""
         number = self._numbers.get(thing)
         if number is None:
             number = self._numbers[thing] = self._next
@@ -237,7 +235,6 @@ class Numbered:
         return number
 
     def known(self, thing: Any) -> int | None:
-        """Return the number of a thing if it has one."""
         return self._numbers.get(thing)
 
     def forget(self, thing: Any) -> None:
@@ -273,7 +270,6 @@ class Hearing:
         self._give_up = give_up
 
     def begin(self, undo: ExitStack) -> None:
-        """Wrap the handlers."""
         is_known = {*TaskFinishedMsg.__annotations__} == FIELDS
         handlers = self._scheduler.stream_handlers
         wrap(handlers, FINISHED, self._on_finished if is_known else self._on_any_finished, undo)

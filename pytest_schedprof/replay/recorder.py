@@ -53,11 +53,9 @@ class KnownTasks:
         self._next = self._swept = 0
 
     def of(self, state: Any) -> int | None:
-        """Return the number of a task if it has one."""
         return self.numbers.get(id(state))
 
     def add(self, states: Sequence[Any]) -> range:
-        """Number new tasks."""
         added = range(self._next, self._next + len(states))
         self._next = added.stop
         self.numbers.update(zip(map(id, states), added, strict=True))
@@ -66,7 +64,6 @@ class KnownTasks:
 
     @property
     def next(self) -> int:
-        """The number of the next task."""
         return self._next
 
     def sweep(self, tasks: Mapping[Any, Any]) -> None:
@@ -83,7 +80,6 @@ class KnownTasks:
             del self.numbers[id(state)]
 
     def forget(self) -> None:
-        """Forget all tasks."""
         for known in (self.numbers, self._fresh, self._old):
             known.clear()
 
@@ -113,7 +109,6 @@ class Names:
         return name if is_kept else self._letters(name)
 
     def resource(self, name: str) -> str:
-        """Return the name of a resource."""
         return self._letters(name) if self.secret else name
 
     def _letters(self, name: str) -> str:
@@ -278,7 +273,6 @@ class WorkloadRecorder(SchedulerPlugin):
         self.presence = Presence(scheduler.plugins, NAME, self)
 
     def begin(self) -> None:
-        """Record from now on."""
         try:
             self._write_begin()
             hearing = Hearing(self.scheduler, self.known.numbers, self.rows, self.give_up)
@@ -421,7 +415,6 @@ class WorkloadRecorder(SchedulerPlugin):
 
     @guarded
     def remove_client(self, scheduler: Any, client: str) -> None:
-        """Note that a client has left."""
         self.rows.release_all(time(), client)
 
     def _on_worker(self, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -446,7 +439,6 @@ class WorkloadRecorder(SchedulerPlugin):
     def remove_worker(
         self, scheduler: Any, worker: str, *, stimulus_id: str = "", **more: Any
     ) -> None:
-        """Note that a worker has left."""
         self._note_worker(worker, has_joined=False, is_retired=stimulus_id.startswith(RETIRING))
         self.workers.forget(worker)
         self.staying.discard(worker)

@@ -41,7 +41,6 @@ class RecordingFile:
             raise
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 
@@ -86,7 +85,6 @@ class Writer:
             raise self.problem
 
     def is_idle(self) -> bool:
-        """Whether all blocks are kept."""
         return self._kept == self._taken
 
     def close(self) -> None:

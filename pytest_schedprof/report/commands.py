@@ -100,13 +100,10 @@ def _room(machine: Machine) -> str:
 def _backend_lines(backends: Sequence[BackendCheck]) -> Iterator[str]:
     yield f"{'backend':<13}works"
     for backend in backends:
-        text = _success(backend) if backend.works else f"no: {backend.reason}"
+        did = f"yes, recorded and read in {backend.seconds:.2f} s"
+        text = did if backend.works else f"no: {backend.reason}"
         yield from (f"{name:<13}{line}" for name, line in _cell(backend.name, text))
         yield from (f"{'':<15}- {remedy}" for remedy in backend.remedies)
-
-
-def _success(check: BackendCheck) -> str:
-    return f"yes, recorded and read in {check.seconds:.2f} s"
 
 
 def _verdict(checkup: Checkup) -> str:
@@ -117,15 +114,11 @@ def _verdict(checkup: Checkup) -> str:
     if not refused:
         return f"{listed(chosen)} {_verb(chosen)} here"
     working = [backend for backend in checkup.backends if backend.works]
-    others = [check.name for check in sorted(working, key=_order)]
+    working.sort(key=lambda check: (check.rank is None, check.rank or 0))  # without a rank: last
+    others = [check.name for check in working]
     if not others:
         return f"{listed(refused)} {_not(refused)} work here, nor does any other"
     return f"{listed(refused)} {_not(refused)} work here; {listed(others)} {_verb(others)}"
-
-
-def _order(check: BackendCheck) -> tuple[bool, int]:
-    """Sort key by rank; backends without a rank come last."""
-    return check.rank is None, check.rank or 0
 
 
 def _verb(names: Sequence[str]) -> str:

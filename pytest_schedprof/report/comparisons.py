@@ -74,7 +74,6 @@ def comparison_lines(
 
     Args:
         name: of what they were compared with.
-        comparisons: of the tests.
         verbosity: with -q there are only the lines about all tests.
         is_brief: whether only the gravest comparisons and changes are shown, unless with -v.
     """

@@ -67,7 +67,6 @@ class Picture:
 
     @property
     def height(self) -> float:
-        """Height of a stream."""
         return self._row * len(self._tops)
 
     @property
@@ -77,7 +76,6 @@ class Picture:
         return [(top + self._row / 2, name.removeprefix("worker-")) for name, top in tops]
 
     def stream(self, title: str, decided: Decided, choice: Choice | None) -> str:
-        """Return the task stream of a side."""
         parts = [words(-4, middle + 3, name, class_="worker") for middle, name in self.rows]
         parts += time_axis(self._x, 0, self.height, MICROSECONDS)
         for kind, colour, area in self.areas(decided):
@@ -93,11 +91,9 @@ class Picture:
         return in_page(f"task stream {title}", view, parts)
 
     def mark(self, choice: Choice) -> float:
-        """Return the place of a decision."""
         return self._x(choice.at_s * MICROSECONDS)
 
     def areas(self, decided: Decided) -> list[Area]:
-        """Return the tasks of a side by kind."""
         areas: dict[str, list[str]] = {}
         for kind, left, width, top, height in self._bars(decided):
             areas.setdefault(kind, []).append(f"M{left:g} {top:g}h{width:g}v{height:g}h-{width:g}z")
@@ -169,7 +165,6 @@ class Picture:
     def curve(
         self, title: str, most: str, lines: list[tuple[str, list[tuple[float, float]]]]
     ) -> str:
-        """Return the picture of a curve."""
         parts = [*time_axis(self._x, 0, CURVE_HEIGHT, MICROSECONDS)]
         parts += [line(points, class_=name) for name, points in lines]
         if self.first_mark is not None:

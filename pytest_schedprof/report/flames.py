@@ -211,7 +211,7 @@ class Flame(NamedTuple):
     before: str = ""
     """Name of the other side, if it is compared with one."""
     of: str = ""
-    """SpanAttribution samples they are, if they are not the scheduler's."""
+    """Whose samples they are, if they are not the scheduler's."""
 
 
 def flame(

@@ -54,7 +54,6 @@ def sparkline(values: Sequence[float], bars: str, least: float = 0.0) -> str:
     """Return a series as bars.
 
     Args:
-        values: the series.
         bars: characters, the lowest first.
         least: the bars span at least this part of the highest value, so that small changes look
             small.
@@ -112,7 +111,6 @@ def lines(texts: Iterable[Escaped]) -> Escaped:
 
 
 def row(cells: Iterable[Escaped]) -> str:
-    """Return a row of a table."""
     return f"| {' | '.join(cells)} |"
 
 

@@ -227,7 +227,6 @@ def drawn(
     """Return the pictures of each backend of a test.
 
     Args:
-        result: the test's record.
         directory: of its files.
         other: the same test on another side, to compare its samples with.
         known: facts about backends, which tell what their files hold.

@@ -40,12 +40,7 @@ TOLD_PART = 0.1
 
 
 def headline(backend: BackendResult, thousands: str = "") -> str:
-    """Return what a backend measured, in a line.
-
-    Args:
-        backend: what it found.
-        thousands: separator of thousands.
-    """
+    """Return what a backend measured, in a line, with this separator of thousands."""
     window, words = backend.window, []
     if backend.shares:
         words.append(f"{backend.shares.busy_samples:{thousands}} busy samples")
@@ -153,7 +148,6 @@ def main_versions(environment: Environment) -> list[str]:
 
 
 def started_fact(started_at: str) -> Fact:
-    """Return when a test or a run started."""
     return Fact("started", started_at[:19].replace("T", " ") + " UTC")
 
 
@@ -392,7 +386,6 @@ def kinds_of(test: TestFiles) -> Iterator[str]:
 
 
 def of_kind(tests: Iterable[TestFiles], kind: str) -> list[TestFiles]:
-    """Return the tests that are found by a kind."""
     return [test for test in tests if kind in kinds_of(test)]
 
 

@@ -120,7 +120,6 @@ def _comparisons(results: Sequence[Result]) -> list[Comparison]:
 
 
 def _compared(results: Sequence[Result], verdict: Verdict) -> Iterator[str]:
-    """Return a table for each comparison of one verdict."""
     for comparison in sorted(_comparisons(results), key=gravity):
         if comparison.verdict is verdict and (text := "\n".join(comparison_markdown(comparison))):
             yield text

@@ -101,7 +101,8 @@ def _fact(finding: Finding, limit: Limit) -> str:
             f"(at least {low}, at most {high})" + _over(estimate.samples)
         )
     bounds = "" if metric.is_exact else f" (at least {low}, at most {high})"
-    bounds += _before(finding, metric)
+    if finding.before is not None:
+        bounds += f" (before: {readable(finding.before.value, metric)})"
     if metric.units is PERCENT and metric.is_sampled:
         return f"{subject} holds {value}{bounds} of {estimate.samples} busy samples"
     noun = f" {metric.noun}" if metric.noun else ""
@@ -119,12 +120,6 @@ def _over(tasks: int) -> str:
     return f" over {tasks} tasks" if tasks else ""
 
 
-def _before(finding: Finding, metric: Metric) -> str:
-    if finding.before is None:
-        return ""
-    return f" (before: {readable(finding.before.value, metric)})"
-
-
 def limits_of(record: Result) -> list[tuple[str, LimitResult, Limit | None]]:
     """Return the limits of backends and of evidence, broken ones first.
 
@@ -140,7 +135,6 @@ def limits_of(record: Result) -> list[tuple[str, LimitResult, Limit | None]]:
 
 
 def amount_of(finding: Finding, limit: Limit) -> str:
-    """Return what was measured."""
     return readable(finding.estimate.value, METRICS[limit.metric])
 
 
@@ -176,7 +170,6 @@ def cost_table(
     """Return the most expensive functions: each metric that one has, the owner and the name.
 
     Args:
-        costs: what a backend measured.
         tasks: processed in its window; without any only peaks are shown.
         most: how many functions to show.
         per_task: the end of the heads of metrics that are no peaks.

@@ -67,7 +67,6 @@ def profile_lines(
     """Return what each backend measured of a test, and which evidence there is.
 
     Args:
-        result: of the test.
         most: functions of each backend.
         recent: series of the last runs in the same directory.
         bars: characters for series, the lowest first.
@@ -202,7 +201,6 @@ def summary_lines(
     """Return all lines about a session's profiled tests; few under -q.
 
     Args:
-        results: of its tests.
         directory: of the run.
         verbosity: pytest's.
         recent: series of the last runs in the same directory.
@@ -217,7 +215,7 @@ def summary_lines(
     if verbosity >= 0:
         yield from capped(seed_lines, verbosity)
     if verbosity == 0 and len(others) > FEW_TESTS:
-        yield from _mattering_lines(others)
+        yield from _notable_lines(others)
     elif verbosity >= 0:
         most = _functions_shown(verbosity, len(others))
         for result in others:
@@ -231,7 +229,7 @@ def summary_lines(
     yield Line(f"artifacts of {tests}: {directory}")
 
 
-def _mattering_lines(results: Sequence[Result]) -> Iterator[Line]:
+def _notable_lines(results: Sequence[Result]) -> Iterator[Line]:
     """Return briefly the tests that matter, and how many others there are."""
     shown, left = notable_tests(results)
     for result in shown:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
-from typing import TypeAlias
 
 from pytest_schedprof.formats.charts import Scale, element, in_page, line
 from pytest_schedprof.judge.change_points import MIN_POINTS
@@ -15,9 +14,6 @@ from pytest_schedprof.report.words import change_of, counted, with_mode
 
 SHORT_SHA = 9
 """Digits of a commit: enough for any repository."""
-
-Point: TypeAlias = tuple[float, float]
-"""A figure's place in a picture, both coordinates from 0 to 1, upwards."""
 
 
 def series_by_test(
@@ -31,16 +27,12 @@ def series_by_test(
 
 def shown_series(series: Iterable[Series], *, every: bool = False) -> list[Series]:
     """Return the series of the scheduler as a whole and those that changed, or every one."""
-    return [one for one in series if every or not one.subject or _has_changed(one)]
-
-
-def _has_changed(series: Series) -> bool:
-    return bool(series.course.steps or series.course.trends)
+    return [one for one in series if every or not one.subject or _changes(one)]
 
 
 def changed_series(series: Iterable[Series], most: int) -> list[Series]:
     """Return the series of all tests that changed, those that changed last first."""
-    changed = [one for one in series if _has_changed(one)]
+    changed = [one for one in series if _changes(one)]
     return sorted(changed, key=lambda one: max(map(_end, _changes(one))), reverse=True)[:most]
 
 
@@ -166,46 +158,36 @@ def _when(pair: tuple[Series, Step]) -> tuple[str, str]:
     return _time(moment), _label(moment)
 
 
-def line_of(series: Series) -> list[Point]:
-    """Return the places of the figures in a picture."""
-    return [_point(series, *figure) for figure in enumerate(values_of(series))]
-
-
-def levels_of(series: Series) -> Iterator[tuple[Point, Point]]:
-    """Yield the ends of the level between each two steps, and of the line of each trend."""
-    return ((_point(series, *one), _point(series, *end)) for one, end in _levels(series))
-
-
-def marks_of(series: Series) -> Iterator[tuple[Point, str]]:
-    """Yield the place of each step, and its commit or run."""
-    for step in series.course.steps:
-        figure = series.figures[step.at]
-        yield _point(series, step.at, figure.value), _label(figure.moment)
-
-
 def spark(series: Series, label: str) -> str:
     """Draw a series with its levels and steps; the margin is what the circles of steps need."""
     x, y = Scale(1.0, 232, 4), Scale(1.0, -28, 32)
 
-    def through(points: Iterable[Point], name: str) -> str:
+    def through(figures: Iterable[tuple[int, float]], name: str) -> str:
+        points = (_point(series, *figure) for figure in figures)
         return line([(x(along), y(up)) for along, up in points], class_=name)
 
-    parts = [through(line_of(series), "line")]
-    parts += [through(level, "level") for level in levels_of(series)]
-    for (along, up), commit in marks_of(series):
+    parts = [through(enumerate(values_of(series)), "line")]
+    parts += [through(level, "level") for level in _levels(series)]
+    for step in series.course.steps:
+        figure = series.figures[step.at]
+        along, up = _point(series, step.at, figure.value)
         place = {"cx": x(along), "cy": y(up), "r": 3}
-        parts.append(element("circle", class_="step", title=commit, **place))
+        parts.append(element("circle", class_="step", title=_label(figure.moment), **place))
     return in_page(label, (0, 0, 240, 36), parts, class_="spark", width=240, height=36)
 
 
-def _point(series: Series, number: int, value: float) -> Point:
-    """Return the place of a figure; a series that never changes is drawn in the middle."""
+def _point(series: Series, number: int, value: float) -> tuple[float, float]:
+    """Return the place of a figure in a picture, both coordinates from 0 to 1, upwards.
+
+    A series that never changes is drawn in the middle.
+    """
     values = values_of(series)
     low, span = min(values), max(values) - min(values)
     return number / max(1, len(values) - 1), (value - low) / span if span else 0.5
 
 
 def _levels(series: Series) -> Iterator[tuple[tuple[int, float], tuple[int, float]]]:
+    """Yield the ends of the level between each two steps, and of the line of each trend."""
     steps = series.course.steps
     if steps:
         yield (0, steps[0].before), (steps[0].at - 1, steps[0].before)

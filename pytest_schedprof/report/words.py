@@ -76,17 +76,14 @@ def name_of(subject: Function) -> Name:
 
 
 def with_mode(backend: str, mode: str) -> str:
-    """Return a backend's name with its mode, if it has one."""
     return f"{backend} ({mode})" if mode else backend
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """Return a count with its noun in the singular or plural."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def percent(share: float) -> str:
-    """Return a share in percent."""
     return f"{share:.1%}"
 
 
@@ -121,7 +118,6 @@ def interval_of(
 
 
 def strip(interval: Interval, label: str) -> str:
-    """Draw an interval."""
     x = Scale(1.0, 114, 3)
     low, value, high, limit, before = (None if p is None else f"{x(p):g}" for p in interval)
     parts = [path(f"M{low} 7H{high}", class_="range")]
@@ -134,7 +130,6 @@ def strip(interval: Interval, label: str) -> str:
 
 
 def size_of(bytes: int) -> str:
-    """Return the size of a file."""
     return readable(bytes, FILE_SIZE)
 
 

@@ -52,7 +52,7 @@ class EarlierRuns:
         return results
 
 
-def runs_in(folder: Folder) -> list[RunIn]:
+def recorded_runs(folder: Folder) -> list[RunIn]:
     """Return the runs of a directory of runs, in order of time; none if it is something else.
 
     Raises:
@@ -212,7 +212,6 @@ def load(spec: str, directory: str, *, other: Path | None = None) -> Loaded:
     """Load a baseline by name, path or URL, `latest`, a run, or a directory of runs.
 
     Args:
-        spec: what is loaded.
         directory: where baselines are found by name.
         other: a run to compare with. If it is in a directory of runs, those before it are loaded.
 
@@ -221,7 +220,7 @@ def load(spec: str, directory: str, *, other: Path | None = None) -> Loaded:
     """
     try:
         folder = _folder(spec, directory)
-        runs = runs_before(other, runs_in(folder))
+        runs = runs_before(other, recorded_runs(folder))
         results = _of_run(runs[-1][0]) if runs else _results(folder)
     except BaselineError:
         raise
@@ -245,7 +244,7 @@ def kept_run(spec: str, directory: str, other: Path | None = None) -> Path | Non
     """
     try:
         folder = _folder(spec, directory)
-        if other is not None and (runs := runs_before(other, runs_in(folder))):
+        if other is not None and (runs := runs_before(other, recorded_runs(folder))):
             return Path(str(runs[-1][0]))
         if folder.files(RUN_FILE) or folder.files(f"*/{RUN_FILE}"):
             return find_run(Path(str(folder))).path

@@ -106,7 +106,6 @@ class Folder:
 
     @property
     def is_url(self) -> bool:
-        """Whether it is a URL and not a path."""
         return "://" in self.place
 
     def __truediv__(self, name: str) -> Folder:
@@ -118,7 +117,6 @@ class Folder:
 
     @property
     def parent(self) -> Folder:
-        """The directory that contains it."""
         return Folder(self.place.rstrip("/").rpartition("/")[0] or ".")
 
     @property
@@ -136,15 +134,12 @@ class Folder:
         return self._ask("read", _content)
 
     def exists(self) -> bool:
-        """Whether the file or directory exists."""
         return bool(self._ask("read", lambda fs, path: fs.exists(path)))
 
     def is_file(self) -> bool:
-        """Whether it is an existing file."""
         return bool(self._ask("read", lambda fs, path: fs.isfile(path)))
 
     def is_directory(self) -> bool:
-        """Whether it is an existing directory."""
         return bool(self._ask("read", lambda fs, path: fs.isdir(path)))
 
     def files(self, pattern: str) -> list[Folder]:

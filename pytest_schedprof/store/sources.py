@@ -105,7 +105,7 @@ VERSION = 1
 
 
 class Key(NamedTuple):
-    """SpanAttribution stacks they are."""
+    """Whose stacks they are."""
 
     test_id: str
     backend: str

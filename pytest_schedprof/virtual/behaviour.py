@@ -112,7 +112,7 @@ class RecordedTasks:
     """Results by the names that tasks have in a replay; read when they are first needed."""
 
     def __init__(self, path: str) -> None:
-        """Check the head of the file, or those of the files of a pattern.
+        """Check the head of the file.
 
         Args:
             path: of the file, or the name of a recorded workload that is shipped.
@@ -138,7 +138,6 @@ class RecordedTasks:
 
     @property
     def workforce(self) -> Workforce:
-        """The workers that there were."""
         return workforce_of(self._workload)
 
     @cached_property
@@ -172,7 +171,6 @@ class NoRecordedTasks:
     bandwidth = 0.0
 
     def of(self, key: Any) -> Result | None:
-        """Return None."""
         return None
 
 

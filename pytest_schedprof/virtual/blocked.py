@@ -198,7 +198,6 @@ class Waiter:
         return self._lock.acquire(timeout=timeout_s)
 
     def locked(self) -> bool:
-        """Whether it has not been released."""
         return not self._is_released
 
 

@@ -55,7 +55,6 @@ class Choices:
         """Rows of thefts without a thief, and their tasks."""
 
     def begin(self, keys: Names, workers: Names, begun: float) -> None:
-        """Begin a window."""
         self._keys, self._workers, self._begun = keys, workers, begun
         self._to_be_sent, self._thefts = set(), []
         self._table = Table(
@@ -143,12 +142,9 @@ class Choices:
     def _state(self, task: Any, worker: Any) -> State:
         """Return the worker's number and the figures by which the scheduler compares workers."""
         occupancy = round(worker.occupancy * 1e6)
-        return (
-            self._workers[worker.address],
-            occupancy,
-            len(worker.processing),
-            _fetch(task, worker),
-        )
+        missing = (needed for needed in task.dependencies if needed not in worker.has_what)
+        fetch = sum(needed.get_nbytes() for needed in missing)
+        return self._workers[worker.address], occupancy, len(worker.processing), fetch
 
     def _state_before(self, task: Any, worker: Any) -> State:
         """Return the same as it was before the worker got the task."""
@@ -184,11 +180,6 @@ def _load(worker: Any) -> float:
     return float(len(worker.processing) / worker.nthreads)
 
 
-def _fetch(task: Any, worker: Any) -> int:
-    """Return the bytes that the worker would have to fetch for the task."""
-    return sum(needed.get_nbytes() for needed in task.dependencies if needed not in worker.has_what)
-
-
 DRAWING = ("cloudpickle", "dask", "distributed", "pytest_schedprof.workloads")
 """Packages that draw the cluster's random names. The caller of `uuid` decides, because dask imports
 many of its modules late, when their references to `uuid` could not be replaced any more."""
@@ -207,7 +198,8 @@ def replacements_of_chance(
         (uuid, "uuid1", names.uuid1),
         (os, "urandom", names.urandom),
         (sizeof_module, "random", EvenSamples),
-        (Future, "__dask_tokenize__", _tokenize_future),
+        # By its task, not by a number that depends on the order of a set.
+        (Future, "__dask_tokenize__", lambda future: (type(future).__name__, future.key)),
     ]
 
 
@@ -222,7 +214,6 @@ class _Names:
         self._governor = governor
 
     def uuid1(self, *args: Any, **keywords: Any) -> uuid.UUID:
-        """Make a name."""
         return self._of_place(sys._getframe(1)) or _REAL_UUID1(*args, **keywords)
 
     def urandom(self, size: int, /) -> bytes:
@@ -243,11 +234,6 @@ class _Names:
         if not is_dasks or ".tests." in module or (conductor := self._governor()) is None:
             return None
         return conductor.make_name(f"{module}:{caller.f_code.co_name}", caller.f_lineno)
-
-
-def _tokenize_future(self: Any) -> tuple[str, Any]:
-    """Name a future by its task, not by a number that depends on the order of a set."""
-    return type(self).__name__, self.key
 
 
 class EvenSamples:

@@ -185,7 +185,6 @@ class Conductor:
         )
 
     def has(self, loop: Any) -> bool:
-        """Whether it governs a loop."""
         return any(governed.loop is loop for governed in self._loops)
 
     # Event loops and their threads call these.
@@ -311,7 +310,6 @@ class Conductor:
         return [loop for loop in self._loops if loop.is_governed]
 
     def _working(self) -> GovernedLoop | None:
-        """Return the loop that runs, if any."""
         if self._active is not None and not self._active.is_governed:
             self._active = None
         if self._active is not None and self._active.thread == self.body and self._is_blocked():

@@ -137,7 +137,6 @@ class SpilledData(dict[Any, Any]):
         self._forget(key)
 
     def pop(self, key: Any, *default: Any) -> Any:
-        """Remove a result."""
         self._forget(key)
         return super().pop(key, *default)
 
@@ -238,7 +237,6 @@ class Executor:
             handle.cancel()
 
     def _after(self, seconds: float, call: Callable[[], None]) -> asyncio.Handle:
-        """Call a function after a number of seconds."""
         loop = asyncio.get_running_loop()
         return loop.call_soon(call) if seconds < AT_ONCE_S else loop.call_later(seconds, call)
 
@@ -329,7 +327,6 @@ class Executor:
         self._after(seconds, partial(self._receive, instruction, data))
 
     def _transfer_seconds(self, instruction: machine.GatherDep) -> float:
-        """Return how long a transfer takes."""
         behaviour = self._worker.server.behaviour
         return behaviour.transfer_seconds(instruction.total_nbytes, self._latency())
 
@@ -347,7 +344,7 @@ class Executor:
 
     def _is_lost(self, address: str) -> bool:
         """Return whether nothing can arrive from a worker."""
-        return self._worker.server.has_left(address)
+        return address in self._worker.server.left
 
     def _received(self, sender: str, key: Any) -> Any:
         """Return scattered data as it is, a placeholder for anything else."""

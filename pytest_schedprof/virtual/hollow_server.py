@@ -53,12 +53,13 @@ class WorkerServer(Server):
         self.hollow: dict[str, HollowWorker] = {}
         self.lacking: dict[str, HollowWorker] = {}
         """Workers that miss dependencies: to look at all workers every second would take longer."""
+        self.left: set[str] = set()
+        """Addresses of workers that have left."""
         self.guests: list[asyncio.Future[None]] = []
         """End when the workers that joined later have left."""
         self._block = block
         self._listeners: dict[str, tuple[int, Listener]] = {}
         self._free: list[int] = []
-        self._left: set[str] = set()
         self._warned_about: set[str] = set()
         self._to_send: list[HollowWorker] = []
         self._sending: asyncio.Task[None] | None = None
@@ -69,12 +70,12 @@ class WorkerServer(Server):
             "free_keys": self.free_keys,
             "run": self.run_function,
             "terminate": self.terminate,
-            "versions": self.package_versions,
-            "keys": self.held_keys,
-            "call_stack": self.empty_call_stack,
-            "profile": self.empty_profile,
-            "get_logs": self.empty_log,
-            "get_story": self.empty_log,
+            "versions": lambda **ignored: versions(),
+            "keys": lambda comm: list(self._worker_of(comm).state.data),
+            "call_stack": lambda **ignored: {},  # no task really runs
+            "profile": lambda **ignored: profile.create(),
+            "get_logs": lambda **ignored: [],  # hollow workers keep no logs
+            "get_story": lambda **ignored: [],
             "plugin-add": self.add_plugin,
             "plugin-remove": self.accept,
             "upload_file": self.accept,
@@ -116,7 +117,7 @@ class WorkerServer(Server):
         listener = await listen(address, self.handle_comm, deserialize=False, **arguments)
         address = str(listener.contact_address)
         self._listeners[address] = number, listener
-        self._left.discard(address)
+        self.left.discard(address)
         self.hollow[address] = worker
         return address
 
@@ -126,11 +127,7 @@ class WorkerServer(Server):
             number, listener = self._listeners.pop(address)
             listener.stop()
             self._free.append(number)
-            self._left.add(address)
-
-    def has_left(self, address: str) -> bool:
-        """Return whether a worker of this process had this address and has left."""
-        return address in self._left
+            self.left.add(address)
 
     async def _find_missing(self) -> None:
         """Ask every second who holds missing dependencies, as real workers do."""
@@ -223,26 +220,6 @@ class WorkerServer(Server):
         worker = self._worker_of(comm)
         asyncio.get_running_loop().call_soon(worker._leave, "terminated")
         return "OK"
-
-    def package_versions(self, **ignored: Any) -> dict[str, Any]:
-        """Return the versions of packages in this process."""
-        return versions()
-
-    def held_keys(self, comm: Comm) -> list[Any]:
-        """Return the keys that the worker holds."""
-        return list(self._worker_of(comm).state.data)
-
-    def empty_profile(self, **ignored: Any) -> dict[str, Any]:
-        """Return a profile without samples: no task really runs."""
-        return profile.create()
-
-    def empty_call_stack(self, **ignored: Any) -> dict[str, Any]:
-        """Return no call stacks: no task really runs."""
-        return {}
-
-    def empty_log(self, **ignored: Any) -> list[Any]:
-        """Return no lines: hollow workers keep no logs."""
-        return []
 
     def refuse_benchmark(self, **ignored: Any) -> None:
         """Say that there is nothing to be measured."""

@@ -164,7 +164,6 @@ class HollowWorker:
 
     @property
     def has_state(self) -> bool:
-        """Whether the state machine was made."""
         return self._state is not None
 
     @property
@@ -176,7 +175,6 @@ class HollowWorker:
 
     @property
     def memory_limit(self) -> int:
-        """Its memory in bytes."""
         return int(self.server.behaviour.memory_limit)
 
     @property

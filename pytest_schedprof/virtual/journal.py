@@ -29,7 +29,6 @@ class Table:
         self.rows: list[list[Any]] = []
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return each column by its name."""
         columns = zip(*self.rows, strict=True) if self.rows else ((),) * len(self.names)
         return {name: list(column) for name, column in zip(self.names, columns, strict=True)}
 
@@ -113,7 +112,6 @@ class Log:
         self._hash = hashlib.blake2b(digest_size=16)
 
     def write(self, now: float, whom: str, message: dict[str, Any]) -> None:
-        """Write a message down."""
         if message["op"] in RELEASES:
             return
         about = " ".join(str(message[name]) for name in SUBJECTS if name in message)
@@ -124,7 +122,6 @@ class Log:
         self._hash.update(f"{now - self._begun:.6f} {what}\n".encode())
 
     def digest(self) -> str:
-        """Return the hash."""
         return self._hash.hexdigest()
 
 
@@ -246,7 +243,6 @@ class Workforce:
         self._known: dict[str, tuple[int, int, int]] = {}
 
     def begin(self, now: float) -> None:
-        """Begin the sums of a window."""
         self.worst = max((held for held, _, _ in self._known.values()), default=0)
         self.most, self.idle_s, self._since = self.held, 0.0, now
         self.holding = Holding({name: held for name, (held, _, _) in self._known.items()}, now)

@@ -104,7 +104,6 @@ class Line:
             self._arrive(batch)
 
     def closed(self) -> bool:
-        """Whether the worker has left."""
         return self._is_closed
 
     def abort(self) -> None:
@@ -151,7 +150,6 @@ class Presence(Comm):
             self._left.set_result(None)
 
     def closed(self) -> bool:
-        """Whether the worker has left."""
         return bool(self._left.done())
 
 

@@ -228,7 +228,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._cancelled = 0
 
     def time(self) -> float:
-        """Return the virtual time."""
         return self.now
 
     def next_timer(self) -> float | None:
@@ -238,7 +237,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._timers[0][0] if self._timers else None
 
     def has_due(self) -> bool:
-        """Whether a timer is due."""
         return bool(self._timers) and self._timers[0][0] < self.now + RESOLUTION_S
 
     def ripen(self) -> None:
@@ -413,7 +411,6 @@ class GovernedLoop:
 
     @property
     def sockets(self) -> Any:
-        """The descriptors for which it waits."""
         return self._selector.get_map()
 
     def _take_over(self, loop: Any) -> None:

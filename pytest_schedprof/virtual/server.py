@@ -203,7 +203,7 @@ class VirtualServer(WorkerServer):
 
     def close_address(self, address: str) -> None:
         if self.hollow.pop(address, None) is not None:
-            self._left.add(address)
+            self.left.add(address)
 
     async def replace(self, worker: HollowWorker) -> None:
         """Start another worker in the place of one that the scheduler restarts."""

@@ -124,7 +124,6 @@ class VirtualWorker(HollowWorker):
         return self.status is not Status.init
 
     def _welcome(self, answer: dict[str, Any]) -> None:
-        """Take the scheduler's answer."""
         world = self.server.world
         world.journal.passed("out", answer)
         if answer["status"] != "OK":
@@ -169,7 +168,6 @@ class VirtualWorker(HollowWorker):
         self._beat = loop.call_later(self.interval_s, self._send_heartbeat)
 
     def receive(self, messages: list[dict[str, Any]]) -> None:
-        """Handle messages of the scheduler."""
         for message in messages:
             if self.status is Status.closed:
                 break

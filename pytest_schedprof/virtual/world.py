@@ -59,8 +59,6 @@ class World:
         """Begin.
 
         Args:
-            loop: the event loop of the cluster.
-            scheduler: the scheduler that runs on it.
             horizon_s: virtual time after which a test is told to end.
         """
         self.loop = loop
@@ -140,7 +138,6 @@ class World:
         return "" if log is None else log.digest()
 
     def begin(self) -> None:
-        """Begin a window of the journal."""
         self.journal.window = window = Window(self.workforce, self.loop.now)
         self.choices.begin(window.keys, window.names, window.begun)
 
@@ -193,10 +190,8 @@ class Faults:
         """Begin.
 
         Args:
-            server: of the workers.
             make: makes a worker of a name.
             rate: part of all tasks during which a fault is drawn.
-            seed: of what is drawn.
         """
         self._server = server
         self._make = make

@@ -15,13 +15,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_schedprof.backends.pyspy import PySpyBackend
-from pytest_schedprof.backends.sampling import WRITERS, check_formats, pictures
+from pytest_schedprof.backends.sampling import WRITERS, check_formats
 from pytest_schedprof.backends.viztracer import VizTracerBackend
 from pytest_schedprof.errors import FormatError, SettingsError
 from pytest_schedprof.formats.exports import export_of, join_samples, join_traces
 from pytest_schedprof.formats.pictures import (
     WIDTH,
-    stays,
+    frame_spans,
     write_collapsed,
     write_flamegraph,
     write_raw,
@@ -130,10 +130,10 @@ def file_of(*stacks: str, seconds: float = 0.01) -> SpeedscopeFile:
 
 @given(STACKS)
 def test_spans_tell_which_stack_there_was_at_any_moment(stacks: list[list[str]]) -> None:
-    spans = list(stays((stack, 1) for stack in stacks))
+    spans = list(frame_spans((stack, 1) for stack in stacks))
     for moment, stack in enumerate(stacks):
-        there = [stay for stay in spans if stay.start <= moment < stay.end]
-        assert [s.label for s in sorted(there, key=lambda stay: stay.depth)] == stack
+        there = [span for span in spans if span.start <= moment < span.end]
+        assert [s.label for s in sorted(there, key=lambda span: span.depth)] == stack
 
 
 def events_of(file: SpeedscopeFile) -> list[dict[str, Any]]:
@@ -205,4 +205,5 @@ def test_formats_are_checked_and_nothing_is_made_unasked() -> None:
     check_formats("pyspy", ["speedscope", *WRITERS])
     with pytest.raises(SettingsError, match=r"pyspy\.formats must be of chrometrace, flamegraph, "):
         check_formats("pyspy", ["svg"])
-    assert pictures("pyspy", ["speedscope"], b"garbage") == {}
+    backend = PySpyBackend(rate_hz=100, options={"formats": ["speedscope"]})
+    assert backend.extras(b"garbage") == {}
