@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import traced
+from distributed import Client
 from support import LibraryKeeper, Project, wait_for
 
 from pytest_schedprof.clusters.fork_server import SERVERS
@@ -96,6 +97,13 @@ def cluster() -> Iterator[LocalProcesses]:
     cluster = LocalProcesses(0, timeout_s=30)
     yield cluster
     cluster.close()
+
+
+@pytest.fixture
+def client(cluster: LocalProcesses) -> Iterator[Client]:
+    """A client of `cluster`, or of what a module has under that name."""
+    with Client(cluster.address) as client:
+        yield client
 
 
 @pytest.fixture

@@ -44,12 +44,6 @@ def under_way(dask_scheduler: Any = None) -> list[str]:
 
 
 @pytest.fixture
-def client(cluster: LocalProcesses) -> Iterator[Client]:
-    with Client(cluster.address) as client:
-        yield client
-
-
-@pytest.fixture
 def own_cluster() -> Iterator[LocalProcesses]:
     """A cluster that a test may break."""
     cluster = LocalProcesses(0, timeout_s=300)
