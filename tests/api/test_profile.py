@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +44,6 @@ def burn_scheduler_cpu(seconds: float, dask_scheduler: Any = None) -> None:
 
 def burn(client: Client, seconds: float) -> None:
     client.run_on_scheduler(burn_scheduler_cpu, seconds)
-
-
-@pytest.fixture
-def client(cluster: LocalProcesses) -> Iterator[Client]:
-    with Client(cluster.address) as client:
-        yield client
 
 
 def burned_share(result: Result) -> float:
@@ -147,13 +140,6 @@ def test_limit_that_names_nothing(client: Client) -> None:
 def warnings_of(backend: BackendResult) -> list[str]:
     """Warnings of a backend, without those that a slow machine adds."""
     return [text for text in backend.warnings if "behind" not in text]
-
-
-def test_backends_together(client: Client, tmp_path: Path) -> None:
-    with profile_scheduler(["pyspy", "cputime"], tmp_path) as profile:
-        burn(client, 0.2)
-    assert [of.backend for of in profile.result.backends] == ["pyspy", "cputime"]
-    assert [warnings_of(of) for of in profile.result.backends] == [[], []]
 
 
 def test_what_is_observed_beside_a_backend_that_disturbs_says_so(client: Client) -> None:
