@@ -54,21 +54,23 @@ def burned_share(result: Result) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["pyspy", "cputime"])
-def test_result_and_artifacts(client: Client, tmp_path: Path, backend: str) -> None:
+def test_result_and_artifacts(client: Client, tmp_path: Path) -> None:
+    """Two backends that do not disturb each other record together, and nobody is warned."""
     place = tmp_path / "made" / "place"
-    with profile_scheduler(backend, place, name="burning") as profile:
+    with profile_scheduler(["pyspy", "cputime"], place, name="burning") as profile:
         burn(client, 0.4)
     result = profile.result
     assert (result.test_id, result.outcome, result.troubles) == ("burning", "passed", ())
-    (measured,) = result.backends
-    assert measured.shares is not None
-    hottest = max(measured.shares.functions, key=lambda of: of.self_share.value)
-    assert hottest.function.endswith(":burn_scheduler_cpu")
-    assert measured.window.cpu_seconds > 0.36
+    assert [measured.backend for measured in result.backends] == ["pyspy", "cputime"]
+    for measured in result.backends:
+        assert measured.shares is not None
+        hottest = max(measured.shares.functions, key=lambda of: of.self_share.value)
+        assert hottest.function.endswith(":burn_scheduler_cpu")
+        assert measured.window.cpu_seconds > 0.36
+        assert warnings_of(measured) == []
     assert read_record(place / "result.json", Result) == result
     kept = {path.name for path in place.iterdir()}
-    assert kept == {"result.json", *result.backends[0].artifacts}
+    assert kept == {"result.json", *(name for of in result.backends for name in of.artifacts)}
 
 
 def test_without_a_directory_nothing_is_stored(
