@@ -115,7 +115,7 @@ def control(cluster: LocalProcesses) -> Iterator[Control]:
 
 @pytest.fixture
 def hardened() -> Iterator[Control]:
-    """A control line to a scheduler that the test is about to harden."""
+    """A control line to a scheduler of the test alone, which it is about to harden or to change."""
     cluster = LocalProcesses(0, timeout_s=30)
     with Control(cluster.address) as control:
         yield control
