@@ -114,12 +114,18 @@ def control(cluster: LocalProcesses) -> Iterator[Control]:
 
 
 @pytest.fixture
-def hardened() -> Iterator[Control]:
-    """A control line to a scheduler of the test alone, which it is about to harden or to change."""
-    cluster = LocalProcesses(0, timeout_s=30)
-    with Control(cluster.address) as control:
-        yield control
+def own_cluster() -> Iterator[LocalProcesses]:
+    """A cluster of the test alone, which it may break."""
+    cluster = LocalProcesses(0, timeout_s=300)
+    yield cluster
     cluster.close()
+
+
+@pytest.fixture
+def hardened(own_cluster: LocalProcesses) -> Iterator[Control]:
+    """A control line to a scheduler that the test is about to harden or to change."""
+    with Control(own_cluster.address) as control:
+        yield control
 
 
 @pytest.fixture
