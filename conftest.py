@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import traced
+from distributed import Client
 from support import LibraryKeeper, Project, wait_for
 
 from pytest_schedprof.clusters.fork_server import SERVERS
@@ -99,6 +100,13 @@ def cluster() -> Iterator[LocalProcesses]:
 
 
 @pytest.fixture
+def client(cluster: LocalProcesses) -> Iterator[Client]:
+    """A client of `cluster`, or of what a module has under that name."""
+    with Client(cluster.address) as client:
+        yield client
+
+
+@pytest.fixture
 def control(cluster: LocalProcesses) -> Iterator[Control]:
     """A control line to the scheduler of `cluster`."""
     with Control(cluster.address) as control:
@@ -106,12 +114,18 @@ def control(cluster: LocalProcesses) -> Iterator[Control]:
 
 
 @pytest.fixture
-def hardened() -> Iterator[Control]:
-    """A control line to a scheduler that the test is about to harden."""
-    cluster = LocalProcesses(0, timeout_s=30)
-    with Control(cluster.address) as control:
-        yield control
+def own_cluster() -> Iterator[LocalProcesses]:
+    """A cluster of the test alone, which it may break."""
+    cluster = LocalProcesses(0, timeout_s=300)
+    yield cluster
     cluster.close()
+
+
+@pytest.fixture
+def hardened(own_cluster: LocalProcesses) -> Iterator[Control]:
+    """A control line to a scheduler that the test is about to harden or to change."""
+    with Control(own_cluster.address) as control:
+        yield control
 
 
 @pytest.fixture

@@ -88,12 +88,6 @@ def cluster() -> Iterator[LocalProcesses]:
 
 
 @pytest.fixture
-def client(cluster: LocalProcesses) -> Iterator[Client]:
-    with Client(cluster.address) as client:
-        yield client
-
-
-@pytest.fixture
 def worked(client: Client) -> Callable[[], None]:
     """Return what gives the scheduler a graph and tasks."""
     return lambda: client.gather(client.map(inc, range(20), pure=False)) and None

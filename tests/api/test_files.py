@@ -43,20 +43,6 @@ def under_way(dask_scheduler: Any = None) -> list[str]:
     return list(getattr(dask_scheduler, "_schedprof_recordings", {}))
 
 
-@pytest.fixture
-def client(cluster: LocalProcesses) -> Iterator[Client]:
-    with Client(cluster.address) as client:
-        yield client
-
-
-@pytest.fixture
-def own_cluster() -> Iterator[LocalProcesses]:
-    """A cluster that a test may break."""
-    cluster = LocalProcesses(0, timeout_s=300)
-    yield cluster
-    cluster.close()
-
-
 @pytest.fixture(autouse=True)
 def nothing_is_left(tmp_path: Path, cluster: LocalProcesses, control: Control) -> Iterator[None]:
     yield

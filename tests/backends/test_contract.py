@@ -319,20 +319,17 @@ def test_ends_when_the_client_that_started_it_is_gone(
 
 
 @pytest.mark.slow
-def test_scheduler_killed_while_it_is_observed(backend: Backend) -> None:
-    cluster = LocalProcesses(0, timeout_s=30)
-    try:
-        with Control(cluster.address, timeout_s=30) as control:
-            recorder = Recorder(control, [backend], 30.0, death=cluster.death)
-            with recorder.round():
-                children = psutil.Process(cluster.pid).children(recursive=True)
-                os.kill(cluster.pid, signal.SIGKILL)
-                wait_for(lambda: cluster.death() is not None, "the scheduler to die")
-        assert len(recorder.troubles) == 1
-        assert "was killed by signal 9" in recorder.troubles[0]
-        wait_for(lambda: not any(child.is_running() for child in children), "its children to end")
-    finally:
-        cluster.close()
+def test_scheduler_killed_while_it_is_observed(
+    own_cluster: LocalProcesses, hardened: Control, backend: Backend
+) -> None:
+    recorder = Recorder(hardened, [backend], 30.0, death=own_cluster.death)
+    with recorder.round():
+        children = psutil.Process(own_cluster.pid).children(recursive=True)
+        os.kill(own_cluster.pid, signal.SIGKILL)
+        wait_for(lambda: own_cluster.death() is not None, "the scheduler to die")
+    assert len(recorder.troubles) == 1
+    assert "was killed by signal 9" in recorder.troubles[0]
+    wait_for(lambda: not any(child.is_running() for child in children), "its children to end")
 
 
 every_backend = pytest.mark.parametrize(

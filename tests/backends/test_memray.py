@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -200,22 +199,12 @@ def allow_import(dask_scheduler: Any = None) -> None:
     del sys.modules["memray"]
 
 
-@pytest.fixture
-def scheduler_without_memray() -> Iterator[Control]:
-    cluster = LocalProcesses(0, timeout_s=30)
-    try:
-        with Control(cluster.address) as control:
-            control.call(forbid_import)
-            yield control
-    finally:
-        cluster.close()
-
-
-def test_not_installed_there_says_what_to_run_there(scheduler_without_memray: Control) -> None:
+def test_not_installed_there_says_what_to_run_there(hardened: Control) -> None:
+    hardened.call(forbid_import)
     with pytest.raises(BackendNotInstalledError, match=r"there: .*python.* -m pip install memray"):
-        memray().start(scheduler_without_memray, timeout_s=30)
-    scheduler_without_memray.call(allow_import)
-    assert recorded(scheduler_without_memray, memray(), idle).content
+        memray().start(hardened, timeout_s=30)
+    hardened.call(allow_import)
+    assert recorded(hardened, memray(), idle).content
 
 
 def test_not_installed_here_says_what_to_run_here(

@@ -340,22 +340,17 @@ def test_pyspy_that_does_not_end_is_killed_and_the_scheduler_goes_on(
 
 @pytest.mark.slow
 def test_scheduler_that_is_left_stopped_is_freed_by_the_watchdog(
-    temporary: Path,
+    temporary: Path, own_cluster: LocalProcesses, hardened: Control
 ) -> None:
     """Until then, neither the agent nor anything else in the scheduler can run."""
-    cluster = LocalProcesses(0, timeout_s=30)
-    try:
-        with Control(cluster.address) as control:
-            backend = PySpyBackend(rate_hz=1000, options={"native": True})
-            recording = backend.start(control, timeout_s=30)
-            stop_while_it_holds(cluster)
-            with pytest.raises(RecordingError, match="lay stopped for seconds; py-spy was killed"):
-                recording.stop(timeout_s=30)
-            control.call(burn)
-            assert not psutil.Process(cluster.pid).children()
-            assert not list(temporary.glob("schedprof-*"))
-    finally:
-        cluster.close()
+    backend = PySpyBackend(rate_hz=1000, options={"native": True})
+    recording = backend.start(hardened, timeout_s=30)
+    stop_while_it_holds(own_cluster)
+    with pytest.raises(RecordingError, match="lay stopped for seconds; py-spy was killed"):
+        recording.stop(timeout_s=30)
+    hardened.call(burn)
+    assert not psutil.Process(own_cluster.pid).children()
+    assert not list(temporary.glob("schedprof-*"))
 
 
 def stop_while_it_holds(cluster: LocalProcesses) -> None:
@@ -406,19 +401,18 @@ def test_watchdog_holds_nothing_open_that_is_the_schedulers(
 
 
 @pytest.mark.parametrize("lost", ["scheduler", "client"])
-def test_recording_has_no_file_that_could_be_left(temporary: Path, lost: str) -> None:
+def test_recording_has_no_file_that_could_be_left(
+    temporary: Path, own_cluster: LocalProcesses, lost: str
+) -> None:
     """Whoever dies, and with the watchdog killed before."""
-    cluster = LocalProcesses(0, timeout_s=30)
-    try:
-        with Control(cluster.address) as control:
-            recording: Any = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=30)
-            watchdog_of(cluster).kill()
-            assert not list(temporary.glob("schedprof-*/profile"))
-            if lost == "scheduler":
-                psutil.Process(cluster.pid).kill()
-                assert recording.salvage()
-    finally:
-        cluster.close()
+    with Control(own_cluster.address) as control:
+        recording: Any = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=30)
+        watchdog_of(own_cluster).kill()
+        assert not list(temporary.glob("schedprof-*/profile"))
+        if lost == "scheduler":
+            psutil.Process(own_cluster.pid).kill()
+            assert recording.salvage()
+    own_cluster.close()
     assert not list(temporary.iterdir())
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Project, settle
+from support import settle
 
 from pytest_schedprof.agent import viztracer as agent
 from pytest_schedprof.agent.names import SENT
@@ -29,6 +29,9 @@ from pytest_schedprof.errors import (
     SchedulerLostError,
     SettingsError,
 )
+from pytest_schedprof.judge.costs import Costs, unit_of
+from pytest_schedprof.judge.limits import parse_limit
+from pytest_schedprof.judge.verdicts import judge
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.profile import CostProfile
 
@@ -155,17 +158,10 @@ def hide_viztracer(dask_scheduler: Any = None) -> None:
     sys.modules["viztracer"] = None  # type: ignore[assignment]
 
 
-def test_not_installed_says_how_to_install_it_there() -> None:
-    cluster = LocalProcesses(0, timeout_s=30)
-    try:
-        with Control(cluster.address) as control:
-            control.call(hide_viztracer)
-            with pytest.raises(
-                BackendNotInstalledError, match=r"python\S* -m pip install viztracer"
-            ):
-                make().start(control, timeout_s=30)
-    finally:
-        cluster.close()
+def test_not_installed_says_how_to_install_it_there(hardened: Control) -> None:
+    hardened.call(hide_viztracer)
+    with pytest.raises(BackendNotInstalledError, match=r"python\S* -m pip install viztracer"):
+        make().start(hardened, timeout_s=30)
 
 
 def test_functions_have_qualified_names_and_those_of_c_their_modules(control: Control) -> None:
@@ -409,50 +405,25 @@ def test_an_overflow_is_told_and_no_limit_can_be_judged(control: Control) -> Non
     assert "overflowed: the trace holds the last 1000 entries" in warning
     assert "raise viztracer.tracer_entries" in warning
     profile = make(tracer_entries=1000).read(raw.content, control.name_places)
+    assert isinstance(profile, CostProfile)
     assert profile.doubt == warning
+    costs = Costs([unit_of(1, {}, [profile])])
+    judged = judge(parse_limit("seconds(@transitions) <= 1s"), costs, [])
+    assert (judged.verdict, judged.note) == (Verdict.INCONCLUSIVE, warning)
     assert len([event for event in events(raw) if event["ph"] != "M"]) == 1000
     assert record(control, burn).warnings == ()
 
 
-LIMITED = """
-def work(scheduler):
-    wait(scheduler.client.map(inc, range(50)))
-
-@pytest.mark.schedprof(
-    "seconds(@transitions) <= 1s", backend="viztracer", options={"tracer_entries": 1000}
-)
-def test_overflows(schedprof_scheduler):
-    work(schedprof_scheduler)
-
-@pytest.mark.schedprof("seconds(@transitions) <= 1s", backend="viztracer")
-def test_does_not(schedprof_scheduler):
-    work(schedprof_scheduler)
-
-@pytest.mark.schedprof(
-    "seconds(distributed.scheduler:Scheduler.update_graph) <= 1s",
-    "seconds(distributed.scheduler:SchedulerState._transition) <= 1s",
-    backend="viztracer", options={"log_sparse": "distributed.Scheduler.update_graph"}
-)
-def test_hides(schedprof_scheduler):
-    work(schedprof_scheduler)
-"""
-
-
-@pytest.mark.slow
-def test_a_limit_on_what_is_not_in_the_trace_is_inconclusive(project: Project) -> None:
-    project.run_test(
-        LIMITED, "--schedprof-cluster=simulated", "--schedprof-workers=2"
-    ).assert_outcomes(passed=3)
-    results = project.results()
-    verdicts = {name: result.backends[0].limits[0] for name, result in results.items()}
-    assert verdicts["test_overflows"].verdict is Verdict.INCONCLUSIVE
-    assert "overflowed" in verdicts["test_overflows"].note
-    assert verdicts["test_does_not"].verdict is Verdict.PASS
-    seen, hidden = results["test_hides"].backends[0].limits
-    assert (seen.verdict, hidden.verdict) == (Verdict.PASS, Verdict.INCONCLUSIVE)
-    assert "not in the trace, from which log_sparse=" in hidden.note
-    assert results["test_overflows"].backends[0].warnings
-    assert results["test_does_not"].backends[0].artifacts == ("scheduler.viztracer.json.gz",)
+def test_a_limit_on_what_is_not_in_the_trace_is_inconclusive(control: Control) -> None:
+    options = {"log_sparse": [RUN]}
+    profile = make(**options).read(record(control, burn, **options).content, control.name_places)
+    assert isinstance(profile, CostProfile)
+    (seen,) = profile.functions
+    costs = Costs([unit_of(1, {}, [profile])])
+    hidden = "distributed.scheduler:SchedulerState._transition"
+    verdicts = [judge(parse_limit(f"seconds({of}) <= 100s"), costs, [of]) for of in (seen, hidden)]
+    assert [of.verdict for of in verdicts] == [Verdict.PASS, Verdict.INCONCLUSIVE]
+    assert "not in the trace, from which log_sparse=" in verdicts[1].note
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from typing import Any
 
 import fsspec
 import pytest
+from measured import ENVIRONMENT, TASKS, TRANSITION, measured
 from support import Project
 
 from pytest_schedprof.cli.main import main
@@ -22,7 +23,6 @@ from pytest_schedprof.model.limit import Estimate, LimitResult, Verdict
 from pytest_schedprof.model.result import (
     BackendResult,
     ClusterFacts,
-    Environment,
     FunctionCost,
     FunctionShare,
     MeasuredCosts,
@@ -36,8 +36,6 @@ from pytest_schedprof.model.run import Commit, Run, TestEntry
 from pytest_schedprof.store.records import encode
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
-TRANSITION = "distributed.scheduler:SchedulerState._transition"
-TASKS = 1000
 RUNS, STEP = 30, 20
 """Number of runs, and the first of them that costs more."""
 
@@ -74,18 +72,10 @@ def samples(share: float, cpu_us: float) -> BackendResult:
 
 
 def result(*backends: BackendResult, version: str = "2026.1.0") -> Result:
-    return Result(
-        test_id="test_a.py::test_b",
-        outcome="passed",
-        started_at=START.isoformat(),
-        cluster=ClusterFacts("local", "tcp://127.0.0.1:8786", workers=2, threads=4),
-        environment=Environment(
-            "3.11.7", "Linux", "x86_64", 2, "3.11.7", "Linux", {"distributed": version}
-        ),
-        confidence=0.95,
-        schedprof_version="0",
-        backends=backends,
-    )
+    cluster = ClusterFacts("local", "tcp://127.0.0.1:8786", workers=2, threads=4)
+    environment = replace(ENVIRONMENT, versions={"distributed": version}, scheduler_machine="")
+    facts = {"cluster": cluster, "environment": environment}
+    return measured(*backends, test_id="test_a.py::test_b", **facts)
 
 
 def run_of(number: int, *, branch: str = "main", is_dirty: bool = False) -> Run:
@@ -230,11 +220,11 @@ def test_timed_figures_of_two_machines_are_two_series_and_exact_ones_are_one(
 ) -> None:
     store = into(tmp_path)
     for number, machine in enumerate(["slow x 2", "quick x 8"]):
-        measured = numbered(number)
-        assert measured.environment is not None
-        environment = replace(measured.environment, scheduler_machine=machine)
+        of_run = numbered(number)
+        assert of_run.environment is not None
+        environment = replace(of_run.environment, scheduler_machine=machine)
         store(f"{number}/run.json", encode(run_of(number)))
-        store(f"{number}/tests/one/result.json", encode(replace(measured, environment=environment)))
+        store(f"{number}/tests/one/result.json", encode(replace(of_run, environment=environment)))
     assert main(["history", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert text.count("    bytecodes ") == 1

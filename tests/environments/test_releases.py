@@ -139,7 +139,8 @@ def test_two_runs_are_proposed_where_no_turns_are_possible_and_they_work(
     beyond = interpreter_for(f"distributed=={BEYOND}", cache, MAKING_S)
     project = Project(pytester)
     project.write(TWO_TESTS)
-    arguments = ("--schedprof=counts", "--schedprof-workers=2", "test_it.py")
+    options = ("--schedprof=counts", "--schedprof-workers=2", "--schedprof-rounds=1")
+    arguments = (*options, "test_it.py")
     result = project.run(*arguments, f"--schedprof-against={beyond.path}")
     result.assert_outcomes(errors=2)
     told = f"distributed is {HERE} where the tests run and {BEYOND} where the scheduler"

@@ -27,14 +27,6 @@ def roles_left(outcome: Outcome) -> list[str]:
     return [process.partition(":")[0] for process in outcome.processes]
 
 
-def test_session_that_comes_to_no_harm_leaves_nothing(project: Project) -> None:
-    outcome = harmed(project, WORKING, at="worked")
-    assert outcome.verdicts == {"test_it": "passed"}, outcome.output
-    assert outcome.exit_code == 0
-    assert "scheduler.pyspy.speedscope.json" in outcome.kept
-    outcome.expect_nothing_left()
-
-
 STANDING_STILL = """
 import collections, itertools, threading
 
@@ -50,8 +42,9 @@ def test_it(schedprof_scheduler):
 """
 
 
-@pytest.mark.parametrize("cluster", ["local", "virtual"])
-@pytest.mark.parametrize("is_busy", [True, False])
+@pytest.mark.parametrize(
+    ("cluster", "is_busy"), [("local", True), ("local", False), ("virtual", True)]
+)
 def test_session_killed_whose_scheduler_stands_still(
     project: Project, cluster: str, is_busy: bool
 ) -> None:

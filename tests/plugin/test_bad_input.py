@@ -46,7 +46,6 @@ def test_wrong_command_line_under_xdist_is_a_usage_error(project: Project) -> No
     ("line", "message"),
     [
         ("schedprof_rate = -1", "*rate must be a positive *, got '-1' (from schedprof_rate)"),
-        ("schedprof_backend = pyspi", "*backend 'pyspi' is unknown*"),
         ("schedprof_limits = share(", "*limit 'share(': column 7: expected module:qualname *"),
     ],
 )

@@ -28,6 +28,7 @@ def _injection(project: Project) -> None:
 
 
 COUNTS = ("--schedprof=counts", "--schedprof-cluster=virtual", "--schedprof-workers=4")
+ONCE = (*COUNTS, "--schedprof-rounds=1")
 
 
 def tasks(change: str = "", limits: str = "()", name: str = "test_tasks", count: int = 30) -> str:
@@ -70,23 +71,41 @@ SCANNING = (
 )
 
 
+LIMITS = '("calls(distributed.scheduler:*) <= baseline * 1.01", "bytecodes <= baseline + 5")'
+RELAXED = LIMITS.replace("+ 5", "* 1.1")
+
+
+def with_limits(change: str = "") -> str:
+    """Source of a test without limits, and of two whose limits decide what a regression is."""
+    limited = (tasks(change, LIMITS, "test_limited"), tasks(change, RELAXED, "test_relaxed"))
+    return "".join([tasks(change), *limited])
+
+
 @pytest.mark.slow
 def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A renamed function is a shift. The first line names what scans, and not what it calls."""
-    saved = project.run_test(tasks(), *COUNTS, "--schedprof-save=main")
-    saved.assert_outcomes(passed=1)
-    saved.stdout.fnmatch_lines(["baseline 'main': 1 test saved in *baselines/main"])
+    saved = project.run_test(with_limits(), *COUNTS, "--schedprof-save=main")
+    saved.assert_outcomes(passed=3)
+    saved.stdout.fnmatch_lines(
+        [
+            "limits: 4 skipped (need a backend or baseline that was not chosen)",
+            "baseline 'main': 3 tests saved in *baselines/main",
+        ]
+    )
 
-    slower = project.run_test(tasks(SLOWER), *COUNTS, "--schedprof-compare=latest")
-    slower.assert_outcomes(failed=1)
+    slower = project.run_test(with_limits(SLOWER), *COUNTS, "--schedprof-compare=latest")
+    slower.assert_outcomes(failed=2, passed=1)  # two bytecodes more, six times per task
     slower.stdout.fnmatch_lines(
         [
             "schedprof: regressed against 'main': bytecodes of "
             "distributed.scheduler:SchedulerState._transition: * before, * now per task (+1.*%): "
             "its code differs; see *",
-            "compared with main: 1 regressed, * the same in 1 test",
+            "schedprof: limit broken: bytecodes <= baseline + 5: the scheduler takes * bytecodes "
+            "(before: *) per task over 90 tasks; see *",
+            "limits: 3 passed, 1 broken",
+            "compared with main: * regressed, * the same in 3 tests",
             "*regressed  bytecodes*transitions*distributed.scheduler:SchedulerState._transition",
         ]
     )
@@ -95,6 +114,8 @@ def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(
         "\n- Compared with `main`.\n\n### Regressions\n\n**❌ `test_it.py::test_tasks`**" in summary
     )
     assert "\n| regressed | bytecodes |" in summary
+    runs = str(project.path / ".schedprof")
+    assert main(["compare", "main", str(newest(project)), "--dir", runs]) == 1
     for strict in ((), ("--strict",)):
         before, after = sorted((project.path / ".schedprof").glob("2*"))
         assert main(["compare", str(before), str(after), *strict]) == 1
@@ -114,33 +135,8 @@ def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(
     (comparison,) = _newest_result(project).comparisons
     assert [(of.function, of.role) for of in comparison.causes] == [(function, Role.CHANGED)]
     capsys.readouterr()
-    assert main(["explain", "--dir", str(project.path / ".schedprof"), "-q"]) == 0
+    assert main(["explain", "--dir", runs, "-q"]) == 0
     assert function in capsys.readouterr().out.splitlines()[2]
-
-
-@pytest.mark.slow
-def test_relative_limits_are_held_against_the_baseline(project: Project) -> None:
-    """A test's own limits decide what a regression is."""
-    limits = '("calls(distributed.scheduler:*) <= baseline * 1.01", "bytecodes <= baseline + 5")'
-    relaxed = limits.replace("+ 5", "* 1.1")
-
-    def both(change: str = "") -> str:
-        return tasks(change, limits) + tasks(change, relaxed, name="test_relaxed")
-
-    project.run_test(both(), *COUNTS, "--schedprof-save=main").stdout.fnmatch_lines(
-        ["limits: 4 skipped (need a backend or baseline that was not chosen)"]
-    )
-    held = project.run_test(both(SLOWER), *COUNTS, "--schedprof-compare=main")
-    held.assert_outcomes(failed=1, passed=1)  # two bytecodes more, six times per task
-    held.stdout.fnmatch_lines(
-        [
-            "schedprof: limit broken: bytecodes <= baseline + 5: the scheduler takes * bytecodes "
-            "(before: *) per task over 90 tasks; see *",
-            "limits: 3 passed, 1 broken",
-        ]
-    )
-    runs = str(project.path / ".schedprof")
-    assert main(["compare", "main", str(newest(project)), "--dir", runs]) == 1
 
 
 def _page(run: Path) -> str:
@@ -157,11 +153,13 @@ def _newest_result(project: Project) -> Result:
 def test_a_worker_of_xdist_and_a_shard_make_one_baseline(project: Project) -> None:
     for name in ("one", "two"):
         project.write(tasks(name=f"test_{name}", count=10), f"test_{name}.py")
-    project.run(*COUNTS, "-n", "1", "test_one.py", "--schedprof-save=ci")
-    project.run(*COUNTS, "test_two.py", "--schedprof-save=ci").assert_outcomes(passed=1)
+    project.is_apart, project.plugins = True, ("xdist",)
+    project.run(*ONCE, "-n", "1", "test_one.py", "--schedprof-save=ci")
+    project.is_apart = False
+    project.run(*ONCE, "test_two.py", "--schedprof-save=ci").assert_outcomes(passed=1)
     baseline = project.path / ".schedprof" / "baselines" / "ci"
     assert len(list(baseline.glob("*.json"))) == 2
-    whole = project.run(*COUNTS, "--schedprof-compare=ci")
+    whole = project.run(*ONCE, "--schedprof-compare=ci")
     whole.assert_outcomes(passed=2)
     whole.stdout.fnmatch_lines(["compared with ci: * the same in 2 tests"])
 
@@ -169,7 +167,7 @@ def test_a_worker_of_xdist_and_a_shard_make_one_baseline(project: Project) -> No
 @pytest.mark.slow
 def test_a_baseline_that_cannot_be_saved_fails_the_session(project: Project) -> None:
     (project.path / "file").touch()
-    result = project.run_test(tasks(count=10), *COUNTS, "--schedprof-save=file/main")
+    result = project.run_test(tasks(count=10), *ONCE, "--schedprof-save=file/main")
     result.assert_outcomes(passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["schedprof: cannot write 'file/main*"])
@@ -179,18 +177,18 @@ def test_a_baseline_that_cannot_be_saved_fails_the_session(project: Project) -> 
 @pytest.mark.slow
 def test_tests_that_only_one_side_has_are_told(project: Project) -> None:
     body = tasks(count=10) + "\ndef test_bad(schedprof_scheduler):\n    assert False\n"
-    saved = project.run_test(body, *COUNTS, "--schedprof-save=main")
+    saved = project.run_test(body, *ONCE, "--schedprof-save=main")
     saved.stdout.fnmatch_lines(
         ["baseline 'main': 1 test saved in *; 1 test left out, which did not pass"]
     )
     renamed = project.run_test(
-        tasks(name="test_other", count=10), *COUNTS, "--schedprof-compare=main"
+        tasks(name="test_other", count=10), *ONCE, "--schedprof-compare=main"
     )
     renamed.assert_outcomes(passed=1)
     renamed.stdout.fnmatch_lines(
         ["  new: test_it.py::test_other", "  vanished: test_it.py::test_tasks"]
     )
-    subset = project.run(*COUNTS, "--schedprof-compare=main", "-k", "nothing")
+    subset = project.run(*ONCE, "--schedprof-compare=main", "-k", "nothing")
     subset.stdout.no_fnmatch_line("*vanished*")
 
 
@@ -269,32 +267,30 @@ def test_a_directory_of_runs_gives_the_thresholds_and_says_so(
 
 IN_PROCESS = """
 from distributed.utils_test import gen_cluster
+from injection import plant, uproot
+
+@pytest.fixture
+def planted():
+    if os.environ["PYTHONHASHSEED"] == "2":
+        scan = "sorted(x for x in ALL_TASK_STATES)"
+        plant("distributed.scheduler", "SchedulerState._transition", scan)
+    yield
+    uproot("distributed.scheduler")
 
 @pytest.mark.schedprof(backend="counts")
 @gen_cluster(client=True, timeout=300)
-async def test_it(c, s, a, b):
+async def test_same(c, s, a, b):
     await wait(c.map(inc, range(20)))
-"""
 
-PLANTED = f"""
-import pathlib, sys
-sys.path.append(str(pathlib.Path({injection.__file__!r}).parent))
-from injection import plant
-import distributed.scheduler
-plant("distributed.scheduler", "SchedulerState._transition", "sorted(x for x in ALL_TASK_STATES)")
+@pytest.mark.usefixtures("planted")
+@pytest.mark.schedprof(backend="counts")
+@gen_cluster(client=True, timeout=300)
+async def test_planted(c, s, a, b):
+    await wait(c.map(inc, range(20)))
 """
 
 TRANSITION = "distributed.scheduler:SchedulerState._transition"
 MOVED_BY_THE_SEED = f"{TRANSITION}.<locals>.<genexpr>"
-
-
-def result_of(project: Project, seed: str, option: str, monkeypatch: pytest.MonkeyPatch) -> Result:
-    monkeypatch.setenv("PYTHONHASHSEED", seed)
-    project.run_test(IN_PROCESS, option)
-    (result,) = load(".schedprof", str(project.path)).results
-    assert result.environment
-    assert result.environment.hash_seed == seed
-    return result
 
 
 def bytecodes_of(result: Result) -> float:
@@ -311,18 +307,25 @@ def test_another_hash_seed_is_no_regression_and_hides_none(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seeds 1 and 2 order the task states differently: +36 to +89 % of that function."""
-    monkeypatch.chdir(project.path)
-    first = result_of(project, "1", "--schedprof-save=one", monkeypatch)
-    second = result_of(project, "2", "--schedprof-compare=one", monkeypatch)
-    assert bytecodes_of(first) == pytest.approx(bytecodes_of(second), rel=0.001)
-    (same,) = second.comparisons
+    same: list[Result] = []
+    regressed: dict[str, dict[str, str]] = {}
+    for seed, option in (("1", "--schedprof-save=one"), ("2", "--schedprof-compare=one")):
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        project.run_test(IN_PROCESS, option)
+        for result in load(str(newest(project)), "").results:
+            assert result.environment
+            assert result.environment.hash_seed == seed
+            name = result.test_id.partition("::")[2]
+            if name == "test_same":
+                same.append(result)
+            for comparison in result.comparisons:
+                changes = comparison.of(Outcome.REGRESSED)
+                regressed[name] = {change.subject: change.note for change in changes}
+    first, second = map(bytecodes_of, same)
+    assert first == pytest.approx(second, rel=0.001)
     # Others depend on when messages come, as this scheduler runs in real time.
-    regressed = {change.subject for change in same.of(Outcome.REGRESSED)}
-    assert not any(name.startswith(TRANSITION) for name in regressed)
-    (project.path / "conftest.py").write_text(PLANTED)
-    (changed,) = result_of(project, "random", "--schedprof-compare=one", monkeypatch).comparisons
-    named = {change.subject: change.note for change in changed.of(Outcome.REGRESSED)}
-    assert "PYTHONHASHSEED=0" in named[MOVED_BY_THE_SEED]
+    assert not any(name.startswith(TRANSITION) for name in regressed["test_same"])
+    assert "PYTHONHASHSEED=0" in regressed["test_planted"][MOVED_BY_THE_SEED]
 
 
 @pytest.mark.slow
@@ -332,9 +335,9 @@ def test_secrets_of_a_url_are_in_no_output(project: Project) -> None:
     place = "memory://name:s3cr3t@store/runs/main.json"
     project.write(tasks(count=5))
     outputs = [
-        project.run(*COUNTS, f"--schedprof-save={place}"),
-        project.run(*COUNTS, f"--schedprof-compare={place}"),
-        project.run(*COUNTS, f"--schedprof-compare={place}?signature=s3cr3t"),  # there is none
+        project.run(*ONCE, f"--schedprof-save={place}"),
+        project.run(*ONCE, f"--schedprof-compare={place}"),
+        project.run(*ONCE, f"--schedprof-compare={place}?signature=s3cr3t"),  # there is none
     ]
     outputs[1].stdout.fnmatch_lines(
         ["compared with memory://***@store/runs/main.json: * the same in 1 test"]

@@ -83,13 +83,13 @@ def test_it(schedprof_scheduler):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_parallel", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_test_that_is_interrupted_while_it_is_judged_is_kept(
-    project: Project, apart: None, is_parallel: bool
+    project: Project, apart: None
 ) -> None:
+    """Also in a worker of pytest-xdist, which hands over what it has."""
     (project.path / "conftest.py").write_text(INTERRUPTING)
     project.plugins = ("xdist",)
-    result = project.run_test(INTERRUPTED, *(["-n1"] if is_parallel else []))
+    result = project.run_test(INTERRUPTED, "-n1")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     (entry,) = project.run_record().tests
     assert entry.outcome == "interrupted"

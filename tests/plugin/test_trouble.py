@@ -59,6 +59,10 @@ def test_after_open_window(schedprof_scheduler, holder):
         holder[1].set()  # the window of the test before ends inside this one
         holder[0][0].join()
 
+@pytest.mark.schedprof(backend="counts")
+def test_out_of_time(schedprof_scheduler):
+    raise TimeoutError
+
 @pytest.mark.xfail(strict=True, reason="known to be slow")
 @pytest.mark.schedprof("share(no.such:thing) <= 9%")
 def test_expected(schedprof_scheduler):
@@ -112,6 +116,8 @@ def test_trouble_fails_its_test_alone_and_hides_nothing(project: Project) -> Non
         [
             "_* test_open_window _*",
             "schedprof: a measure() block was still open when the *",
+            "_* test_out_of_time _*",
+            "*schedprof: it ran out of time while counts recorded. What slows a test least is c*",
             "_* test_expected _*",
             "*names nothing in the scheduler's code*",
             "_* test_patched_and_failed _*",
@@ -128,7 +134,7 @@ def test_trouble_fails_its_test_alone_and_hides_nothing(project: Project) -> Non
             "schedprof: the scheduler lay stopped for seconds; py-spy was *",
         ]
     )
-    result.assert_outcomes(passed=4, failed=7)
+    result.assert_outcomes(passed=4, failed=8)
     results = project.results()
     assert len(results["test_windows_of_threads"].backends[0].window.segments) == 1
     assert [of.verdict for of in results["test_after_open_window"].limits] == [Verdict.PASS]
@@ -294,15 +300,14 @@ def test_it(schedprof_scheduler):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gap_s", [0.005, 0.05])
 def test_impatient_interrupts_leave_no_process_and_no_file(
-    project: Project, temporary: Path, gap_s: float
+    project: Project, temporary: Path
 ) -> None:
     """The second interrupt may come while the profile is fetched, and then nobody discards it."""
     project.write(SLEEPING)
     with project.running("READY") as process:
         process.send_signal(signal.SIGINT)
-        time.sleep(gap_s)
+        time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         process.communicate()
     wait_for(lambda: not project.processes(), "processes to end")
@@ -420,15 +425,3 @@ def test_next(schedprof_scheduler):
     result.stdout.fnmatch_lines(["schedprof: the scheduler at * hung up *"])
     result.stdout.fnmatch_lines(["schedprof: no scheduler answers at *: nobody listens *"])
     assert "Traceback" not in (project.path / "log.txt").read_text() + result.stderr.str()
-
-
-@pytest.mark.slow
-def test_a_test_that_runs_out_of_time_is_told_what_slows_it_least(project: Project) -> None:
-    body = "@pytest.mark.schedprof\ndef test_it(schedprof_scheduler):\n    raise TimeoutError"
-    on = ("--schedprof-cluster=virtual", "--schedprof-workers=1")
-    words = (
-        "schedprof: it ran out of time while counts recorded. What slows a test least is cputime"
-    )
-    result = project.run_test(body, "--schedprof=counts", *on)
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"*{words}*"])

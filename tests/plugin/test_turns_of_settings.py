@@ -20,8 +20,6 @@ VIRTUAL = (
 
 LOCAL = ("--schedprof=counts", "--schedprof-workers=2")
 
-SIMULATED = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=2")
-
 WHOLE = ("transitions", "")
 
 STEALING = "distributed.scheduler.work-stealing-interval"
@@ -189,7 +187,7 @@ def test_a_wrong_setting_is_one_clear_line_before_the_first_test(project: Projec
         ),
         *(
             (options, f"config:{STEALING}=banana", f"dask refuses config.{STEALING}=banana")
-            for options in (LOCAL, SIMULATED, VIRTUAL)
+            for options in (LOCAL, VIRTUAL)
         ),
         (VIRTUAL, f"config:{TARGET}=banana", f"dask refuses config.{TARGET}=banana"),
         (VIRTUAL, f"config:{CONNECT}=banana", f"dask refuses config.{CONNECT}=banana: KeyError"),

@@ -183,10 +183,5 @@ def test_a_url_that_does_not_answer_is_told_in_time(monkeypatch: pytest.MonkeyPa
             load(place, "")
 
 
-def test_a_directory_may_have_brackets_in_its_name(tmp_path: Path) -> None:
-    save(f"{tmp_path}/a[1]/main", "", "run-1", [result("a")])
-    assert load(f"{tmp_path}/a[1]/main", "").results
-
-
 def teardown_module() -> None:
     fsspec.filesystem("memory").store.clear()

@@ -153,12 +153,6 @@ def test_another_graph_is_told_by_the_first_tasks_of_one_side_alone() -> None:
     )
 
 
-def test_one_side_may_decide_nothing_more() -> None:
-    parting = part(decided([FIRST]), decided([FIRST, (7, 0, 0, 1)]))
-    assert parting.what is Difference.END
-    assert (parting.before, parting.tasks, parting.moved) == (None, 1, 1)
-
-
 def test_what_the_scheduler_compared_is_told() -> None:
     figures = [{"makespan": 1.0, "transfers": 4}, {"makespan": 1.5, "transfers": 4}]
     parting = part(

@@ -279,8 +279,6 @@ def test_keys_are_what_users_wrote_but_for_spaces() -> None:
 
 PROPERTY = settings(max_examples=100)
 
-TRANSITION = "distributed.scheduler:SchedulerState._transition"
-
 
 def matches(pattern: str, name: str) -> bool:
     return compile_pattern(pattern).fullmatch(name) is not None
@@ -297,8 +295,8 @@ def obviously_matches(pattern: str, name: str) -> bool:
 
 @PROPERTY
 @given(
-    st.text("ab*?", max_size=8) | st.text("ab.:*?\n[(", max_size=6),
-    st.text("ab", max_size=8) | st.text("ab.:\n[(", max_size=6),
+    st.text("ab*?", max_size=8) | st.text("a<.:*?\n[(+", max_size=6),
+    st.text("ab", max_size=8) | st.text("a<.:\n[(+", max_size=6),
 )
 def test_a_pattern_matches_what_its_definition_says(pattern: str, name: str) -> None:
     assert matches(pattern, name) == obviously_matches(pattern, name)
@@ -314,28 +312,3 @@ def test_a_hostile_pattern_is_as_fast_as_any(pattern: str) -> None:
     """Tried again and again, one of these would take longer than the tests have time."""
     assert not matches(pattern, "a" * 200)
     assert matches(pattern[:-1] + "*", "a" * 2000 + "x:")
-
-
-@PROPERTY
-@given(st.text(alphabet=st.characters(exclude_characters="*?")))
-def test_a_pattern_without_wildcards_names_itself_alone(name: str) -> None:
-    assert not has_wildcard(name)
-    assert matches(name, name)
-    assert not matches(name, name + "x")
-    assert not matches(name, "x" + name)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "name", "expected"),
-    [
-        (TRANSITION, TRANSITION, True),
-        (TRANSITION, TRANSITION.replace(".", "x"), False),
-        ("*_transition", TRANSITION, True),
-        ("distributed.scheduler:*._transition?", TRANSITION + "s", True),
-        ("distributed.scheduler:*._transition?", TRANSITION, False),
-        ("a:f.<locals>.<lambda>", "a:f.<locals>.<lambda>", True),
-        ("a:b[1]", "a:b1", False),
-    ],
-)
-def test_patterns_of_real_functions(pattern: str, name: str, expected: bool) -> None:
-    assert matches(pattern, name) is expected

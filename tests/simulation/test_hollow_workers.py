@@ -41,12 +41,6 @@ def cluster() -> Iterator[SimulatedCluster]:
     cluster.close()
 
 
-@pytest.fixture
-def client(cluster: SimulatedCluster) -> Iterator[Client]:
-    with Client(cluster.address) as client:
-        yield client
-
-
 def log_of(cluster: SimulatedCluster) -> str:
     return cluster._children[0].log.read_text()
 

@@ -74,12 +74,6 @@ def cluster() -> Iterator[VirtualCluster]:
     cluster.close()
 
 
-@pytest.fixture
-def client(cluster: VirtualCluster) -> Iterator[Client]:
-    with Client(cluster.address) as client:
-        yield client
-
-
 @by_value
 def inc(x: int) -> int:
     return x + 1
