@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 from math import isqrt
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
 from dask.core import flatten
 from distributed import Client, futures_of
 
-from pytest_schedprof.formats.workload import read_file, write_workload
+from pytest_schedprof.formats.workload import read_file
 from pytest_schedprof.model.workload import Graph, Workload
-from pytest_schedprof.replay.replaying import replay
+from pytest_schedprof.replay.replaying import replay_workload
 from pytest_schedprof.workloads.shapes import CHAIN, finish, inc, join
 
 LAYERS = 8
@@ -183,14 +181,10 @@ def _replay(client: Client, name: str, size: int) -> None:
     """Replay the tasks that ended first, or all of them as often as the size needs."""
     workload = read_file(name)
     tasks = sum(len(graph.tasks) for graph in workload.graphs)
-    if size >= tasks:
-        for _ in range(size // tasks):
-            replay(client, name, speed=SPEED)
-        return
-    with TemporaryDirectory(prefix="schedprof-") as directory:
-        part = Path(directory) / f"{name}.schedprof"
-        part.write_bytes(write_workload(first_tasks(workload, size)))
-        replay(client, part, speed=SPEED)
+    if size < tasks:
+        workload = first_tasks(workload, size)
+    for _ in range(max(1, size // tasks)):
+        client.sync(replay_workload, client, workload, SPEED)
 
 
 def first_tasks(workload: Workload, count: int) -> Workload:
