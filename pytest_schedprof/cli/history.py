@@ -7,7 +7,7 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-from pytest_schedprof.cli.main import Commands, add_command, complain, say
+from pytest_schedprof.cli.main import complain, say
 from pytest_schedprof.errors import ArtifactError, SettingsError
 from pytest_schedprof.judge.explanation import why_stepped
 from pytest_schedprof.judge.series import Choice, series_of
@@ -25,6 +25,11 @@ RUNS = 200
 EXPLAINED = 5
 """Steps that are explained."""
 
+PURPOSE = "show figures run after run, and the commits at which they changed"
+DESCRIPTION = (
+    "Reads all runs below a directory or URL, and lists each test's figures in the order of "
+    "commits, with their steps and trends."
+)
 EXAMPLE = """\
 example: schedprof history --test '*shuffle*' --metric bytecodes s3://bucket/schedprof
 
@@ -32,17 +37,7 @@ exit status: 0 with or without changes, 1 if nothing can be read, 2 for a mistak
 line"""
 
 
-def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
-    parser = add_command(
-        commands,
-        "history",
-        run,
-        purpose="show figures run after run, and the commits at which they changed",
-        description="Reads all runs below a directory or URL, and lists each test's figures in the "
-        "order of commits, with their steps and trends.",
-        example=EXAMPLE,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "place",
         nargs="?",

@@ -6,10 +6,16 @@ import argparse
 from pathlib import Path
 
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.cli.main import Commands, add_command, say
+from pytest_schedprof.cli.main import say
 from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.store.runs import find_run
 
+PURPOSE = "write HTML pages of a run"
+DESCRIPTION = (
+    "Writes index.html into the directory of a run, and a page for each of its tests. The pages "
+    "need no network and no server. pytest writes them at the end of a session; this command "
+    "writes them again, or in comparison with another run."
+)
 EXAMPLE = """\
 examples: schedprof report
           schedprof report --history
@@ -18,18 +24,7 @@ examples: schedprof report
 exit status: 0 if the pages were written, 1 if not, 2 for a mistake on the command line"""
 
 
-def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
-    parser = add_command(
-        commands,
-        "report",
-        run,
-        purpose="write HTML pages of a run",
-        description="Writes index.html into the directory of a run, and a page for each of its "
-        "tests. The pages need no network and no server. pytest writes them at the end of a "
-        "session; this command writes them again, or in comparison with another run.",
-        example=EXAMPLE,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "run_directory",
         nargs="?",
@@ -42,7 +37,6 @@ def add_to(commands: Commands) -> None:
         metavar="DIR",
         help="an earlier run; show what changed since then, also in flame graphs",
     )
-
     parser.add_argument(
         "--history",
         nargs="?",
