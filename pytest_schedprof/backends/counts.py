@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_schedprof.agent import counts as agent
 from pytest_schedprof.agent.counts import CLIENT, ClientCounts
-from pytest_schedprof.backends.contract import Backend, RawProfile, Recording, Setting
+from pytest_schedprof.backends.contract import RawProfile, Recording, Setting
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import RecordingError, SchedprofError
@@ -194,6 +194,3 @@ def work_of(functions: Mapping[Function, Mapping[str, int]]) -> dict[str, int]:
 
 def _expressions(modules: Iterable[str]) -> list[str]:
     return [compile_pattern(module).pattern for module in spelt_out(modules)]
-
-
-BACKEND: type[Backend] = CountsBackend

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from pytest_schedprof.agent import cputime as agent
-from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.remote import RemoteRecording
 from pytest_schedprof.backends.sampling import RECORDED, SamplingBackend
 from pytest_schedprof.control.control import Target
@@ -188,6 +187,3 @@ def _mode(content: bytes) -> str:
         return msgspec.json.decode(content, type=_Named).name.partition(" ")[2]
     except UNREADABLE:
         return ""  # read_speedscope, called next, explains what is wrong
-
-
-BACKEND: type[Backend] = CpuTimeBackend

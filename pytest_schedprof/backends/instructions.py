@@ -15,7 +15,7 @@ import msgspec
 from pytest_schedprof.agent import instructions as agent
 from pytest_schedprof.agent import perf_events
 from pytest_schedprof.agent.instructions import AUTO, COUNTER, VALGRIND
-from pytest_schedprof.backends.contract import Backend, RawProfile
+from pytest_schedprof.backends.contract import RawProfile
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import (
@@ -344,6 +344,3 @@ def _forbidden(paranoid: str, label: str) -> BackendNotPermittedError:
     return BackendNotPermittedError(
         f"schedprof: {label} may not use counters of the processor: {by}", remedy, INSTEAD
     )
-
-
-BACKEND: type[Backend] = InstructionsBackend

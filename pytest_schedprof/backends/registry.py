@@ -51,9 +51,7 @@ class Registry(Generic[T]):
     base: ClassVar[type]
     """What all derive from."""
     builtin: ClassVar[tuple[str, ...]]
-    """Names of the built-in ones: each has a module of its name, which is imported on demand."""
-    attribute: ClassVar[str]
-    """What these modules call it."""
+    """Names of the built-in ones: each is the only one in the module of its name."""
     invalid_error: ClassVar[type[SettingsError]] = SettingsError
 
     def __init__(self, added: Mapping[str, T]) -> None:
@@ -99,8 +97,11 @@ class Registry(Generic[T]):
             return self._added[name]
         if name in self.builtin:
             module = import_module(f"{self.base.__module__.rpartition('.')[0]}.{name}")
-            loaded: T = getattr(module, self.attribute)
-            return loaded
+            classes = (each for each in vars(module).values() if isinstance(each, type))
+            own = (each for each in classes if each.__module__ == module.__name__)
+            (loaded,) = (each for each in own if issubclass(each, self.base))
+            checked: T = self.checked(loaded, repr(name))
+            return checked
         if name in self._installed:
             return self._load_entry(name, self._installed[name])
         raise self.unknown(name)
@@ -150,7 +151,6 @@ class BackendRegistry(Registry[BackendFactory]):
     guide = "see docs/write-a-backend.md"
     base = Backend
     builtin = BUILTIN
-    attribute = "BACKEND"
     invalid_error = BackendInvalidError
 
     def __init__(self, added: Iterable[Mapping[str, BackendFactory]] = ()) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pytest_schedprof.agent import viztracer as agent
-from pytest_schedprof.backends.contract import Backend, RawProfile, Setting
+from pytest_schedprof.backends.contract import RawProfile, Setting
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import (
@@ -240,6 +240,3 @@ def _page(content: bytes) -> bytes:
         command = [sys.executable, "-m", "viztracer", "--combine", str(trace), "-o", str(page)]
         subprocess.run(command, capture_output=True, check=True, timeout=PAGE_S)
         return page.read_bytes()
-
-
-BACKEND: type[Backend] = VizTracerBackend

@@ -193,7 +193,6 @@ class EvidenceRegistry(Registry[type[Kind]]):
     guide = "see docs/evidence.md"
     base = Kind
     builtin = KINDS
-    attribute = "KIND"
 
     def __init__(self, added: Iterable[Iterable[type[Kind]]] = ()) -> None:
         hook = "from the hook pytest_schedprof_evidence"

@@ -164,6 +164,3 @@ def brought_memory(
             peaks[taken.measure][taken.take] = max(float(held) for _, held in taken.samples)
     figures = [RunFigures("memory", measure, by_run) for measure, by_run in peaks.items()]
     return replace(brought, figures=figures)
-
-
-KIND: type[Kind] = MemoryKind
