@@ -16,6 +16,25 @@ from pytest_schedprof.model.workload import Graph, Workload
 from pytest_schedprof.replay.replaying import replay_workload
 from pytest_schedprof.workloads.shapes import CHAIN, finish, inc, join
 
+__all__ = [
+    "column_arithmetic",
+    "deep_collections",
+    "delayed_array",
+    "first_rows",
+    "fused",
+    "high_level_graph",
+    "low_level_graph",
+    "p2p_rechunk",
+    "p2p_shuffle",
+    "rechunk",
+    "recorded_rechunk",
+    "recorded_shuffle",
+    "recorded_sweep",
+    "set_index",
+    "taken",
+    "tokens_of_data",
+]
+
 LAYERS = 8
 
 
