@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from pytest_schedprof.backends.contract import Backend, BackendFactory, facts_of
 from pytest_schedprof.errors import BackendInvalidError, BackendUnknownError, SettingsError
 from pytest_schedprof.model.backend import BackendFacts, KnownBackends
+from pytest_schedprof.model.metric import GROWTH, METRICS
 
 BUILTIN = (
     "counts",
@@ -163,6 +164,18 @@ class BackendRegistry(Registry[BackendFactory]):
             self.checked(factory, f"{name!r} (from the hook pytest_schedprof_backends)")
         return factory
 
+    def checked(self, loaded: object, label: str) -> Any:
+        """Return a class that is one of backends and measures known metrics only."""
+        backend = super().checked(loaded, label)
+        known = [name for name, metric in METRICS.items() if not metric.evidence and name != GROWTH]
+        if strange := sorted({*backend.measures}.difference(known)):
+            raise self.invalid(
+                label,
+                f"it measures {', '.join(strange)}, which is no metric of backends; "
+                f"known: {', '.join(known)}",
+            )
+        return backend
+
     def unknown(self, name: str) -> BackendUnknownError:
         known = ", ".join(self.names)
         return BackendUnknownError(f"schedprof: backend {name!r} is unknown; known: {known}")
@@ -203,6 +216,7 @@ class BackendRegistry(Registry[BackendFactory]):
         made = factory(rate_hz=rate_hz, options=options, patterns=patterns)
         if not isinstance(made, Backend):
             raise self.invalid(repr(name), f"its factory makes a {type(made).__name__}")
+        self.checked(type(made), repr(name))
         return made
 
     @cached_property
