@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,8 +38,6 @@ UNCOUNTED = {
 
 @dataclass(frozen=True, slots=True)
 class CountsOptions:
-    """Options of the backend."""
-
     modules: tuple[str, ...] = (EVERYTHING,)
     """Modules whose functions are counted, with wildcards; modules named in limits are added.
 
@@ -90,11 +88,8 @@ class CountsBackend(RemoteBackend):
     disturbs = True
     module = agent
 
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
-        named = [pattern.partition(":")[0] for pattern in patterns if ":" in pattern]
+    def prepare(self) -> None:
+        named = [pattern.partition(":")[0] for pattern in self.patterns if ":" in pattern]
         self.modules = tuple(dict.fromkeys([*self.options.modules, *named]))
 
     @property

@@ -22,8 +22,6 @@ PICTURE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class CProfileOptions:
-    """Options of the backend."""
-
     callgraph: bool = True
     """Also draw the call graph, if gprof2dot and graphviz are installed."""
 

@@ -82,8 +82,6 @@ THREAD_BIAS = (
 
 @dataclass(frozen=True, slots=True)
 class CpuTimeOptions:
-    """Options of the backend."""
-
     formats: tuple[str, ...] = (RECORDED,)
     """Artifacts to make of the recording."""
 

@@ -6,7 +6,7 @@ import gzip
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -145,10 +145,7 @@ class VizTracerBackend(RemoteBackend):
     sparing: ClassVar[Mapping[str, object]] = {"tracer_entries": 10_000}
     """A small buffer: the scheduler keeps it, and 100 MB is too much to leave behind."""
 
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
+    def prepare(self) -> None:
         self.options.check()
 
     def suffix(self, content: bytes) -> str:

@@ -17,7 +17,7 @@ from pytest_schedprof.backends.registry import Registry
 from pytest_schedprof.errors import SchedprofError, SettingsError
 from pytest_schedprof.evidence import ALL, KINDS
 from pytest_schedprof.model.limit import Limit
-from pytest_schedprof.model.options import read_options
+from pytest_schedprof.model.options import NoOptions, read_options
 from pytest_schedprof.model.result import BackendResult
 
 if TYPE_CHECKING:
@@ -102,11 +102,6 @@ class RunFigures:
     """What a pattern can name; empty for all together."""
     by_run: Mapping[int, float]
     """By the number of the run; TOGETHER if it is of all runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoOptions:
-    """Options of a kind that has none."""
 
 
 class Kind(ABC):

@@ -89,8 +89,6 @@ MANY = 200
 
 @dataclass(frozen=True, slots=True)
 class MemoryOptions:
-    """Options of the kind."""
-
     measures: Names = SAMPLED
     """What to sample, beside what limits bound."""
     interval: Seconds | None = None
