@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from pytest_schedprof.backends.contract import Backend, BackendFactory, facts_of
 from pytest_schedprof.errors import BackendInvalidError, BackendUnknownError, SettingsError
 from pytest_schedprof.model.backend import BackendFacts, KnownBackends
-from pytest_schedprof.model.metric import GROWTH, METRICS
+from pytest_schedprof.model.metric import OF_BACKENDS
 
 BUILTIN = (
     "counts",
@@ -167,12 +167,11 @@ class BackendRegistry(Registry[BackendFactory]):
     def checked(self, loaded: object, label: str) -> Any:
         """Return a class that is one of backends and measures known metrics only."""
         backend = super().checked(loaded, label)
-        known = [name for name, metric in METRICS.items() if not metric.evidence and name != GROWTH]
-        if strange := sorted({*backend.measures}.difference(known)):
+        if strange := sorted({*backend.measures}.difference(OF_BACKENDS)):
             raise self.invalid(
                 label,
                 f"it measures {', '.join(strange)}, which is no metric of backends; "
-                f"known: {', '.join(known)}",
+                f"known: {', '.join(OF_BACKENDS)}",
             )
         return backend
 

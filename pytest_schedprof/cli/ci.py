@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         parser.add_argument(name, default=default, metavar=metavar, help=purpose)
     add_directory(parser)
-    add_run(parser, "run_directory")
+    add_run(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -118,7 +118,7 @@ def baseline(arguments: argparse.Namespace, github: GitHub) -> None:
 def annotate(arguments: argparse.Namespace, github: GitHub) -> None:
     """Print the annotations of a run; none if none was made, which the tests have told."""
     try:
-        kept = find_run(Path(arguments.run_directory))
+        kept = find_run(Path(arguments.directory))
     except ArtifactError as error:
         return complain(error)
     tests = kept.tests()

@@ -11,7 +11,7 @@ from pytest_schedprof.cli.main import complain, say
 from pytest_schedprof.errors import ArtifactError, SettingsError
 from pytest_schedprof.judge.explanation import why_stepped
 from pytest_schedprof.judge.series import Choice, series_of
-from pytest_schedprof.model.metric import GROWTH, METRICS
+from pytest_schedprof.model.metric import OF_BACKENDS
 from pytest_schedprof.model.run import History
 from pytest_schedprof.report.commands import HISTORY_VERSION, as_json, as_markdown, history_text
 from pytest_schedprof.report.comparisons import explanation_lines
@@ -107,15 +107,14 @@ def _say_why(history: History, place: str) -> None:
 
 
 def _history(arguments: argparse.Namespace) -> History:
-    known = [name for name, metric in METRICS.items() if name != GROWTH and not metric.evidence]
     for name in arguments.metric:
-        if name not in known:
+        if name not in OF_BACKENDS:
             raise SettingsError(
-                f"schedprof: --metric {name!r} is unknown; known: {', '.join(known)}"
+                f"schedprof: --metric {name!r} is unknown; known: {', '.join(OF_BACKENDS)}"
             )
     archive = Archive(arguments.place)
     runs = archive.runs(branch=arguments.branch, last=arguments.last)
-    results = [result for run in runs for result in run.results]
+    results = [result for _, of_run in runs for result in of_run]
     if not results:
         lines = [
             f"schedprof: the runs in {without_secrets(arguments.place)!r} have no results",
@@ -123,7 +122,7 @@ def _history(arguments: argparse.Namespace) -> History:
         ]
         raise ArtifactError("\n".join(lines))
     choice = Choice(arguments.test, frozenset(arguments.metric), arguments.function)
-    series = series_of([(run.run, run.results) for run in runs], choice)
+    series = series_of(runs, choice)
     if not series:
         tests = ", ".join(sorted({result.test_id for result in results}))
         raise SettingsError(f"schedprof: no figure matches; tests with results: {tests}")

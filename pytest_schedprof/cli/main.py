@@ -78,10 +78,10 @@ DEFAULT = ".schedprof/latest"
 """The run that commands take if none is given."""
 
 
-def add_run(parser: argparse.ArgumentParser, name: str = "directory") -> None:
+def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the argument for a run; call it after adding all other arguments."""
     parser.add_argument(
-        name,
+        "directory",
         nargs="?",
         default=DEFAULT,
         metavar="DIR",

@@ -109,5 +109,5 @@ def _past(place: str) -> tuple[list[Series], str]:
     archive = Archive(place)
     runs = archive.runs(last=MOST_RUNS)
     skipped = f"; {len(archive.skipped)} could not be read" if archive.skipped else ""
-    series = series_of([(stored.run, stored.results) for stored in runs], Choice())
+    series = series_of(runs, Choice())
     return series, f"{len(runs)} runs in order of commits{skipped}"

@@ -208,14 +208,6 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + more or "none"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRun:
-    """A run and those results of its tests that could be read."""
-
-    run: Run
-    results: tuple[Result, ...]
-
-
 class Archive:
     """The runs at a place; records that cannot be read are listed in `skipped`."""
 
@@ -223,8 +215,10 @@ class Archive:
         self._folder = Folder(place)
         self.skipped: list[str] = []
 
-    def runs(self, *, branch: str = "", last: int = 0) -> list[StoredRun]:
+    def runs(self, *, branch: str = "", last: int = 0) -> list[tuple[Run, list[Result]]]:
         """Return the runs in the order of their commits, or of their own time without a commit.
+
+        Each is with those results of its tests that could be read.
 
         Args:
             branch: leave out runs of other branches.
@@ -242,9 +236,7 @@ class Archive:
                 f"schedprof: no run of branch {branch!r} in {place}; branches: {known}"
             )
         chosen.sort(key=lambda item: (item[0], item[2].started_at, item[2].run_id))
-        return [
-            StoredRun(run, tuple(self._results(place, run))) for _, place, run in chosen[-last:]
-        ]
+        return [(run, list(self._results(place, run))) for _, place, run in chosen[-last:]]
 
     def _runs(self) -> list[tuple[datetime, Folder, Run]]:
         """Return each run with its time and its directory."""
