@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-from pytest_schedprof.cli.main import DEFAULT, add_directory, say
+from pytest_schedprof.cli.main import add_directory, say
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.judge.explanation import Pair, Pairs, explanations, pairs_of
 from pytest_schedprof.model.explanation import Explanation
@@ -106,9 +106,7 @@ def _pairs(arguments: argparse.Namespace) -> list[Pair]:
 
 
 def _in_newest_run(arguments: argparse.Namespace) -> list[Pair]:
-    run = find_run(
-        Path(arguments.dir) / "latest" if arguments.dir != ".schedprof" else Path(DEFAULT)
-    )
+    run = find_run(Path(arguments.dir, "latest"))
     pairs = Pairs(run.path, arguments.dir)
     if arguments.names:
         return [pairs.of(run.test(arguments.names[0]))]

@@ -13,6 +13,7 @@ from distributed import Client, futures_of
 
 from pytest_schedprof.formats.workload import read_file
 from pytest_schedprof.model.workload import Graph, Workload
+from pytest_schedprof.replay.acting import part_of
 from pytest_schedprof.replay.replaying import replay_workload
 from pytest_schedprof.workloads.shapes import CHAIN, finish, inc, join
 
@@ -209,19 +210,13 @@ def _replay(client: Client, name: str, size: int) -> None:
 def first_tasks(workload: Workload, count: int) -> Workload:
     """Return the tasks that ended first. What they need ended before them."""
     ended = sorted(workload.results, key=lambda number: (workload.results[number].time, number))
-    chosen = {*ended[:count]}
-    graphs = [_part(graph, chosen) for graph in workload.graphs]
-    return replace(
-        workload,
-        graphs=[graph for graph in graphs if graph.tasks or graph.wanted],
-        results={number: workload.results[number] for number in chosen},
-    )
+    part = part_of(workload, {*ended[:count]})
+    graphs = map(_with_ends, part.graphs)
+    return replace(part, graphs=[graph for graph in graphs if graph.tasks or graph.wanted])
 
 
-def _part(graph: Graph, chosen: set[int]) -> Graph:
-    tasks = [task for task in graph.tasks if task.number in chosen]
-    needed = {number for task in tasks for number in task.dependencies}
-    # A task that no other one needs would not run unless it is wanted.
-    ends = [task.number for task in tasks if task.number not in needed]
-    wanted = [number for number in graph.wanted if number in chosen]
-    return replace(graph, tasks=tasks, wanted=[*dict.fromkeys([*wanted, *ends])])
+def _with_ends(graph: Graph) -> Graph:
+    """Also want what no other task needs: it would not run otherwise."""
+    needed = {number for task in graph.tasks for number in task.dependencies}
+    ends = [task.number for task in graph.tasks if task.number not in needed]
+    return replace(graph, wanted=[*dict.fromkeys([*graph.wanted, *ends])])
