@@ -155,8 +155,8 @@ class CpuTimeBackend(SamplingBackend):
         )
 
     def read(self, content: bytes, namer: Namer) -> SampleProfile:
-        mode = _mode(content)
         file = read_speedscope(content)
+        mode = file.name.partition(" ")[2]  # it is `cputime` or `cputime thread`
         profile = name_frames(
             file, namer, backend=self.name, mode=mode, is_held_back=not mode, is_of_cpu=True
         )
@@ -173,15 +173,3 @@ class CpuTimeBackend(SamplingBackend):
         if scheduler.tick_hz:
             notes["kernel tick"] = LIMITED_BY_TICK
         return notes
-
-
-class _Named(msgspec.Struct):
-    name: str
-
-
-def _mode(content: bytes) -> str:
-    """Return the mode from the file's name, which is `cputime` or `cputime thread`."""
-    try:
-        return msgspec.json.decode(content, type=_Named).name.partition(" ")[2]
-    except UNREADABLE:
-        return ""  # read_speedscope, called next, explains what is wrong

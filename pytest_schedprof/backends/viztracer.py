@@ -21,7 +21,7 @@ from pytest_schedprof.errors import (
     SchedprofError,
     SettingsError,
 )
-from pytest_schedprof.formats.chrometrace import mended, read_trace
+from pytest_schedprof.formats.chrometrace import mended, read_trace, unpacked
 from pytest_schedprof.model.backend import TRACE, Artifact
 from pytest_schedprof.model.options import plain
 from pytest_schedprof.model.profile import CostProfile, Namer
@@ -196,11 +196,9 @@ class VizTracerBackend(RemoteBackend):
         )
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
-        if content.startswith(b"\x1f\x8b"):
-            content = gzip.decompress(content)
-        trace = read_trace(content, namer)
-        doubt = _overflow(self.options.tracer_entries) if trace.overflowed else ""
-        return CostProfile(self.name, self.mode, trace.functions, doubt=doubt, hides=self._hides)
+        functions, has_overflowed = read_trace(unpacked(content), namer)
+        doubt = _overflow(self.options.tracer_entries) if has_overflowed else ""
+        return CostProfile(self.name, self.mode, functions, doubt=doubt, hides=self._hides)
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
         return {"viztracer.html": _page(content)} if self.options.format == "html" else {}
