@@ -31,19 +31,26 @@ from typing import Any
 import pytest
 from figures import closing_line, interleaved
 
+from pytest_schedprof.backends.registry import BackendRegistry
+
 ASKED = 1.2
 JUDGED = ("cputime", "counts", "pyspy")
 BACKENDS = (*JUDGED, "cprofile", "viztracer", "memray")
 RESULTS = "SCHEDPROF_MARKED"
 """Environment variable with the path of the file for the measured times."""
 
+CLASSES = [
+    f"backends.{name}:{type(BackendRegistry().make(name, rate_hz=100, options={})).__name__}"
+    for name in BACKENDS
+]
+
 PARTS = {
     "plan": ["plugin.hooks:_plan_of"],
     "facts": ["plugin.running:_profiled"],
     "settle": ["measuring.recorder:Recorder._settle"],
-    "start": [f"backends.{name}:BACKEND.start" for name in BACKENDS],
+    "start": [f"{name}.start" for name in CLASSES],
     "stop": ["backends.remote:RemoteRecording.stop"],
-    "read": [f"backends.{name}:BACKEND.read" for name in BACKENDS],
+    "read": [f"{name}.read" for name in CLASSES],
     "shares": ["measuring.assessment:_Recorded._measurements"],
     "write": ["measuring.assessment:_Recorded._keep", "measuring.profiling:keep_record"],
     "pack": ["plugin.running:pack"],

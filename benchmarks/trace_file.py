@@ -92,9 +92,9 @@ def read(path: Path) -> None:
     times = [time.perf_counter()]
     content = path.read_bytes()
     times.append(time.perf_counter())
-    trace = read_trace(content, name_places)
+    functions, _ = read_trace(content, name_places)
     times.append(time.perf_counter())
-    profile = CostProfile("viztracer", "", trace.functions)
+    profile = CostProfile("viztracer", "", functions)
     costs = Costs([unit_of(1000, {}, [profile])])
     owners = [costs.of("seconds", f"@{owner}").value for owner in ("transitions", "comm")]
     measured = costs.measured()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+import msgspec
 
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import BaselinePart, Run
-from pytest_schedprof.store.records import json_schema
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 if __name__ == "__main__":
-    kinds: dict[str, type[Result | Run | BaselinePart]] = {
-        "result": Result,
-        "run": Run,
-        "baseline": BaselinePart,
-    }
-    for name, kind in kinds.items():
-        Path(__file__).with_name(f"{name}.schema.json").write_text(json_schema(kind))
+    for name, kind in {"result": Result, "run": Run, "baseline": BaselinePart}.items():
+        schema = {**msgspec.json.schema(kind), "$schema": DIALECT}
+        text = json.dumps(schema, indent=2, sort_keys=True) + "\n"
+        Path(__file__).with_name(f"{name}.schema.json").write_text(text)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 from pytest_schedprof.model.backend import Artifact, BackendFacts
-from pytest_schedprof.model.options import plain, read_options
+from pytest_schedprof.model.options import NoOptions, plain, read_options
 from pytest_schedprof.model.profile import Namer, Profile
 
 if TYPE_CHECKING:
@@ -44,11 +44,6 @@ class Recording(Protocol):
 
     def abandon(self, *, timeout_s: float) -> None:
         """End the recording and throw away what it saw."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoOptions:
-    """There are none."""
 
 
 class Backend(ABC):
@@ -142,6 +137,11 @@ class Backend(ABC):
         self.rate_hz = rate_hz
         self.options: Any = read_options(self.options_type, self.name, options)
         self.patterns = tuple(patterns)
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Check the options together, or derive something from them; the default does nothing."""
+        return
 
     def suffix(self, content: bytes) -> str:
         """Return the ending of an artifact with this content, as in `scheduler.<suffix>`."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_schedprof.agent import counts as agent
 from pytest_schedprof.agent.counts import CLIENT, ClientCounts
-from pytest_schedprof.backends.contract import Backend, RawProfile, Recording, Setting
+from pytest_schedprof.backends.contract import RawProfile, Recording, Setting
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import RecordingError, SchedprofError
@@ -38,8 +38,6 @@ UNCOUNTED = {
 
 @dataclass(frozen=True, slots=True)
 class CountsOptions:
-    """Options of the backend."""
-
     modules: tuple[str, ...] = (EVERYTHING,)
     """Modules whose functions are counted, with wildcards; modules named in limits are added.
 
@@ -90,11 +88,8 @@ class CountsBackend(RemoteBackend):
     disturbs = True
     module = agent
 
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
-        named = [pattern.partition(":")[0] for pattern in patterns if ":" in pattern]
+    def prepare(self) -> None:
+        named = [pattern.partition(":")[0] for pattern in self.patterns if ":" in pattern]
         self.modules = tuple(dict.fromkeys([*self.options.modules, *named]))
 
     @property
@@ -191,6 +186,3 @@ def work_of(functions: Mapping[Function, Mapping[str, int]]) -> dict[str, int]:
 
 def _expressions(modules: Iterable[str]) -> list[str]:
     return [compile_pattern(module).pattern for module in spelt_out(modules)]
-
-
-BACKEND: type[Backend] = CountsBackend

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_schedprof.agent import cprofile as agent
-from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.errors import RecordingError
 from pytest_schedprof.formats.pstats import read_costs, write_pstats
@@ -23,8 +22,6 @@ PICTURE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class CProfileOptions:
-    """Options of the backend."""
-
     callgraph: bool = True
     """Also draw the call graph, if gprof2dot and graphviz are installed."""
 
@@ -74,6 +71,3 @@ def draw(stats: bytes) -> bytes:
     return subprocess.run(
         ["dot", "-Tsvg"], input=graph, capture_output=True, check=True, timeout=PICTURE_S
     ).stdout
-
-
-BACKEND: type[Backend] = CProfileBackend

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from pytest_schedprof.agent import cputime as agent
-from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.remote import RemoteRecording
 from pytest_schedprof.backends.sampling import RECORDED, SamplingBackend
 from pytest_schedprof.control.control import Target
@@ -83,8 +82,6 @@ THREAD_BIAS = (
 
 @dataclass(frozen=True, slots=True)
 class CpuTimeOptions:
-    """Options of the backend."""
-
     formats: tuple[str, ...] = (RECORDED,)
     """Artifacts to make of the recording."""
 
@@ -158,8 +155,8 @@ class CpuTimeBackend(SamplingBackend):
         )
 
     def read(self, content: bytes, namer: Namer) -> SampleProfile:
-        mode = _mode(content)
         file = read_speedscope(content)
+        mode = file.name.partition(" ")[2]  # it is `cputime` or `cputime thread`
         profile = name_frames(
             file, namer, backend=self.name, mode=mode, is_held_back=not mode, is_of_cpu=True
         )
@@ -176,18 +173,3 @@ class CpuTimeBackend(SamplingBackend):
         if scheduler.tick_hz:
             notes["kernel tick"] = LIMITED_BY_TICK
         return notes
-
-
-class _Named(msgspec.Struct):
-    name: str
-
-
-def _mode(content: bytes) -> str:
-    """Return the mode from the file's name, which is `cputime` or `cputime thread`."""
-    try:
-        return msgspec.json.decode(content, type=_Named).name.partition(" ")[2]
-    except UNREADABLE:
-        return ""  # read_speedscope, called next, explains what is wrong
-
-
-BACKEND: type[Backend] = CpuTimeBackend

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pytest_schedprof.agent import decisions as agent
-from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.remote import RemoteBackend
 from pytest_schedprof.formats.counted import read_decisions
 from pytest_schedprof.model.backend import JSON, Artifact
@@ -32,6 +31,3 @@ class DecisionsBackend(RemoteBackend):
     def read(self, content: bytes, namer: Namer) -> CostProfile:
         decided = read_decisions(content)
         return CostProfile(self.name, self.mode, {}, decided.figures, hash=decided.hash)
-
-
-BACKEND: type[Backend] = DecisionsBackend

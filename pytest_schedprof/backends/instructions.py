@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -15,7 +15,7 @@ import msgspec
 from pytest_schedprof.agent import instructions as agent
 from pytest_schedprof.agent import perf_events
 from pytest_schedprof.agent.instructions import AUTO, COUNTER, VALGRIND
-from pytest_schedprof.backends.contract import Backend, RawProfile
+from pytest_schedprof.backends.contract import RawProfile
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import (
@@ -198,8 +198,6 @@ AS_A_WHOLE = (
 
 @dataclass(frozen=True, slots=True)
 class InstructionsOptions:
-    """There is one."""
-
     by: str = AUTO
     """`valgrind`, `counter` for one of the processor's, or `auto`: valgrind if a limit names a
     function or an owner and the cluster is started for the test, else the counter where the machine
@@ -269,13 +267,10 @@ class InstructionsBackend(RemoteBackend):
         ("system", "instructions needs Linux on x86-64 or ARM, and {label} runs {system}"),
     )
 
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
+    def prepare(self) -> None:
         by: str = self.options.by
         check_choice("instructions.by", by, (AUTO, COUNTER, VALGRIND))
-        is_better = agent.can_be_emulated() and (bool(patterns) or not is_lent())
+        is_better = agent.can_be_emulated() and (bool(self.patterns) or not is_lent())
         if by == VALGRIND or (by == AUTO and is_better):
             self.launcher = LAUNCHER
 
@@ -344,6 +339,3 @@ def _forbidden(paranoid: str, label: str) -> BackendNotPermittedError:
     return BackendNotPermittedError(
         f"schedprof: {label} may not use counters of the processor: {by}", remedy, INSTEAD
     )
-
-
-BACKEND: type[Backend] = InstructionsBackend

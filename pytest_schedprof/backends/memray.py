@@ -14,7 +14,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from pytest_schedprof.agent import memory as agent
-from pytest_schedprof.backends.contract import ALL_TARGETS, Backend, Recording
+from pytest_schedprof.backends.contract import ALL_TARGETS, Recording
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import (
@@ -205,6 +205,3 @@ def draw(content: bytes) -> bytes:
             inverted=False,
         )
     return page.getvalue().encode()
-
-
-BACKEND: type[Backend] = MemrayBackend

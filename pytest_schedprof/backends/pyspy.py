@@ -290,9 +290,6 @@ def _not_installed(answer: Mapping[str, Any], label: str, other: str) -> Backend
     )
 
 
-BACKEND: type[Backend] = PySpyBackend
-
-
 def _rate(hz: float) -> str:
     """Return how to set a rate; a marker's goes before the command line's."""
     return f"rate={hz:.0f} in the marker if that sets the rate, else --schedprof-rate={hz:.0f}"

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from pytest_schedprof.backends.contract import Backend, BackendFactory, facts_of
 from pytest_schedprof.errors import BackendInvalidError, BackendUnknownError, SettingsError
 from pytest_schedprof.model.backend import BackendFacts, KnownBackends
+from pytest_schedprof.model.metric import OF_BACKENDS
 
 BUILTIN = (
     "counts",
@@ -54,9 +55,7 @@ class Registry(Generic[T]):
     base: ClassVar[type]
     """What all derive from."""
     builtin: ClassVar[tuple[str, ...]]
-    """Names of the built-in ones: each has a module of its name, which is imported on demand."""
-    attribute: ClassVar[str]
-    """What these modules call it."""
+    """Names of the built-in ones: each is the only one in the module of its name."""
     invalid_error: ClassVar[type[SettingsError]] = SettingsError
 
     def __init__(self, added: Mapping[str, T]) -> None:
@@ -102,8 +101,11 @@ class Registry(Generic[T]):
             return self._added[name]
         if name in self.builtin:
             module = import_module(f"{self.base.__module__.rpartition('.')[0]}.{name}")
-            loaded: T = getattr(module, self.attribute)
-            return loaded
+            classes = (each for each in vars(module).values() if isinstance(each, type))
+            own = (each for each in classes if each.__module__ == module.__name__)
+            (loaded,) = (each for each in own if issubclass(each, self.base))
+            checked: T = self.checked(loaded, repr(name))
+            return checked
         if name in self._installed:
             return self._load_entry(name, self._installed[name])
         raise self.unknown(name)
@@ -153,7 +155,6 @@ class BackendRegistry(Registry[BackendFactory]):
     guide = "see docs/write-a-backend.md"
     base = Backend
     builtin = BUILTIN
-    attribute = "BACKEND"
     invalid_error = BackendInvalidError
 
     def __init__(self, added: Iterable[Mapping[str, BackendFactory]] = ()) -> None:
@@ -165,6 +166,17 @@ class BackendRegistry(Registry[BackendFactory]):
         if name in self._added and isinstance(factory, type):
             self.checked(factory, f"{name!r} (from the hook pytest_schedprof_backends)")
         return factory
+
+    def checked(self, loaded: object, label: str) -> Any:
+        """Return a class that is one of backends and measures known metrics only."""
+        backend = super().checked(loaded, label)
+        if strange := sorted({*backend.measures}.difference(OF_BACKENDS)):
+            raise self.invalid(
+                label,
+                f"it measures {', '.join(strange)}, which is no metric of backends; "
+                f"known: {', '.join(OF_BACKENDS)}",
+            )
+        return backend
 
     def unknown(self, name: str) -> BackendUnknownError:
         known = ", ".join(self.names)
@@ -205,6 +217,7 @@ class BackendRegistry(Registry[BackendFactory]):
         made = factory(rate_hz=rate_hz, options=options, patterns=patterns)
         if not isinstance(made, Backend):
             raise self.invalid(repr(name), f"its factory makes a {type(made).__name__}")
+        self.checked(type(made), repr(name))
         return made
 
     @cached_property

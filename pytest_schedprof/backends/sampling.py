@@ -176,10 +176,7 @@ class SamplingBackend(RemoteBackend, is_base=True):
     targets = ALL_TARGETS
     disturbs = False
 
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
+    def prepare(self) -> None:
         check_formats(self.name, self.options.formats)
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from pytest_schedprof.agent import stalls as agent
-from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.remote import OWN_PROCESS, RemoteBackend
 from pytest_schedprof.formats import read_json
 from pytest_schedprof.model.backend import JSON, Artifact
@@ -79,6 +78,3 @@ class StallsBackend(RemoteBackend):
             for name, longest in file.functions.items()
         }
         return CostProfile(self.name, self.mode, functions, whole)
-
-
-BACKEND: type[Backend] = StallsBackend

@@ -10,7 +10,6 @@ from typing import Any
 
 from pytest_schedprof.agent import sampler as program
 from pytest_schedprof.agent import tachyon as agent
-from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.remote import RemoteRecording
 from pytest_schedprof.backends.sampling import (
     RECORDED,
@@ -184,6 +183,3 @@ def refusal(python: str, label: str) -> BackendNotInstalledError:
 
 def _last_line(log: str) -> str:
     return next((line for line in reversed(log.splitlines()) if line.strip()), "")
-
-
-BACKEND: type[Backend] = TachyonBackend

@@ -6,13 +6,13 @@ import gzip
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pytest_schedprof.agent import viztracer as agent
-from pytest_schedprof.backends.contract import Backend, RawProfile, Setting
+from pytest_schedprof.backends.contract import RawProfile, Setting
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import (
@@ -21,7 +21,7 @@ from pytest_schedprof.errors import (
     SchedprofError,
     SettingsError,
 )
-from pytest_schedprof.formats.chrometrace import mended, read_trace
+from pytest_schedprof.formats.chrometrace import mended, read_trace, unpacked
 from pytest_schedprof.model.backend import TRACE, Artifact
 from pytest_schedprof.model.options import plain
 from pytest_schedprof.model.profile import CostProfile, Namer
@@ -145,10 +145,7 @@ class VizTracerBackend(RemoteBackend):
     sparing: ClassVar[Mapping[str, object]] = {"tracer_entries": 10_000}
     """A small buffer: the scheduler keeps it, and 100 MB is too much to leave behind."""
 
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
+    def prepare(self) -> None:
         self.options.check()
 
     def suffix(self, content: bytes) -> str:
@@ -194,13 +191,11 @@ class VizTracerBackend(RemoteBackend):
         )
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
-        if content.startswith(b"\x1f\x8b"):
-            content = gzip.decompress(content)
-        trace = read_trace(content, namer)
-        doubt = _overflow(self.options.tracer_entries) if trace.overflowed else ""
+        functions, has_overflowed = read_trace(unpacked(content), namer)
+        doubt = _overflow(self.options.tracer_entries) if has_overflowed else ""
         # Most options of the mode leave some functions out.
         hides = self.mode and f"it is not in the trace, from which {self.mode} may have left it out"
-        return CostProfile(self.name, self.mode, trace.functions, doubt=doubt, hides=hides)
+        return CostProfile(self.name, self.mode, functions, doubt=doubt, hides=hides)
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
         return {"viztracer.html": _page(content)} if self.options.format == "html" else {}
@@ -237,6 +232,3 @@ def _page(content: bytes) -> bytes:
         command = [sys.executable, "-m", "viztracer", "--combine", str(trace), "-o", str(page)]
         subprocess.run(command, capture_output=True, check=True, timeout=PAGE_S)
         return page.read_bytes()
-
-
-BACKEND: type[Backend] = VizTracerBackend

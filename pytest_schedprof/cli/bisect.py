@@ -18,7 +18,7 @@ from packaging.version import InvalidVersion, Version
 
 from pytest_schedprof.cli.compare import load_both
 from pytest_schedprof.cli.explain import gravest
-from pytest_schedprof.cli.main import Commands, add_command, add_directory, complain, say
+from pytest_schedprof.cli.main import add_directory, complain, say
 from pytest_schedprof.errors import BaselineError, ClusterError, SettingsError, quoted
 from pytest_schedprof.judge.explanation import explanations, pairs_of
 from pytest_schedprof.measuring.options import DEFAULT_BISECTED
@@ -30,6 +30,12 @@ from pytest_schedprof.report.comparisons import explanation_lines, report_lines
 from pytest_schedprof.report.words import WHOLE_NAME
 from pytest_schedprof.store.baselines import load
 
+PURPOSE = "find the commit, by `git bisect run`, or the release of a regression"
+DESCRIPTION = (
+    "Runs a pytest command with a temporary directory for its results, and compares them with a "
+    "baseline, for `git bisect run`. With --releases: measures a test with one release after "
+    "the other until the first bad one is left."
+)
 EXAMPLE = """\
 example: git bisect start BAD GOOD
          git checkout GOOD && pytest --schedprof=counts --schedprof-save=good tests/test_x.py
@@ -53,18 +59,7 @@ TESTS_RAN = (0, 1)
 """Exit statuses of pytest with results: all tests passed, or some failed."""
 
 
-def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
-    parser = add_command(
-        commands,
-        "bisect",
-        run,
-        purpose="find the commit, by `git bisect run`, or the release of a regression",
-        description="Runs a pytest command with a temporary directory for its results, and "
-        "compares them with a baseline, for `git bisect run`. With --releases: measures a test "
-        "with one release after the other until the first bad one is left.",
-        example=EXAMPLE,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = USAGE
     parser.add_argument(
         "baseline",

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 from zipfile import BadZipFile, ZipFile
 
-from pytest_schedprof.cli.main import Commands, add_command, add_directory, add_run, complain, say
+from pytest_schedprof.cli.main import add_directory, add_run, complain, say
 from pytest_schedprof.clusters.child import is_site
 from pytest_schedprof.errors import ArtifactError, ForgeError, SettingsError, printable
 from pytest_schedprof.judge.explanation import Pairs, why_regressed
@@ -33,6 +33,11 @@ from pytest_schedprof.report.words import sentence, top_parts
 from pytest_schedprof.store.places import without_secrets
 from pytest_schedprof.store.runs import find_run
 
+PURPOSE = "the steps of a job in GitHub Actions"
+DESCRIPTION = (
+    "Fetches the baseline of the default branch, marks the lines that became slower, and "
+    "comments on the pull request."
+)
 EXAMPLE = """\
 examples: schedprof ci baseline
           schedprof ci annotate
@@ -74,17 +79,7 @@ KINDS = {Verdict.FAIL: "error", Verdict.INCONCLUSIVE: "warning"}
 Answer = TypeVar("Answer")
 
 
-def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
-    parser = add_command(
-        commands,
-        "ci",
-        run,
-        purpose="the steps of a job in GitHub Actions",
-        description="Fetches the baseline of the default branch, marks the lines that became "
-        "slower, and comments on the pull request.",
-        example=EXAMPLE,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("step", choices=list(STEPS), help="fetch a baseline, mark lines, comment")
     for name, default, metavar, purpose in (
         ("--name", "schedprof", "NAME", "tells apart several jobs for one pull request"),
@@ -92,7 +87,7 @@ def add_to(commands: Commands) -> None:
     ):
         parser.add_argument(name, default=default, metavar=metavar, help=purpose)
     add_directory(parser)
-    add_run(parser, "run_directory")
+    add_run(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -122,7 +117,7 @@ def baseline(arguments: argparse.Namespace, github: GitHub) -> None:
 def annotate(arguments: argparse.Namespace, github: GitHub) -> None:
     """Print the annotations of a run; none if none was made, which the tests have told."""
     try:
-        kept = find_run(Path(arguments.run_directory))
+        kept = find_run(Path(arguments.directory))
     except ArtifactError as error:
         return complain(error)
     tests = kept.tests()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from pytest_schedprof.cli.main import Commands, add_command, add_directory, say
+from pytest_schedprof.cli.main import add_directory, say
 from pytest_schedprof.errors import BaselineError
 from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.parting import with_partings
@@ -16,6 +16,12 @@ from pytest_schedprof.report.comparisons import as_markdown, report_lines
 from pytest_schedprof.store.baselines import kept_run, load
 from pytest_schedprof.store.runs import decided_in_run
 
+PURPOSE = "show what changed between two runs or baselines"
+DESCRIPTION = (
+    "Compares two sets of results. Each is a baseline by name, path or URL, the directory of a "
+    "run or of one of its tests, or a directory of runs, of which the newest is used. If A is a "
+    "directory of runs, the runs before tell how much figures vary."
+)
 EXAMPLE = """\
 examples: schedprof compare main .schedprof
           schedprof compare s3://bucket/baselines/main run/ --markdown >> "$GITHUB_STEP_SUMMARY"
@@ -26,18 +32,7 @@ with --strict if anything is undecided"""
 REGRESSED, UNDECIDED = 1, 3
 
 
-def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
-    parser = add_command(
-        commands,
-        "compare",
-        run,
-        purpose="show what changed between two runs or baselines",
-        description="Compares two sets of results. Each is a baseline by name, path or URL, the "
-        "directory of a run or of one of its tests, or a directory of runs, of which the newest "
-        "is used. If A is a directory of runs, the runs before tell how much figures vary.",
-        example=EXAMPLE,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("before", metavar="A", help="the earlier results, or 'latest'")
     parser.add_argument("after", metavar="B", help="the later results")
     add_directory(parser)

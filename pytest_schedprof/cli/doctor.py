@@ -6,9 +6,14 @@ import argparse
 from typing import Any
 
 from pytest_schedprof.backends.registry import FROM_OUTSIDE
-from pytest_schedprof.cli.main import Commands, add_command, say
+from pytest_schedprof.cli.main import say
 from pytest_schedprof.measuring.settings import read_value
 
+PURPOSE = "check which backends work on a scheduler, and why others do not"
+DESCRIPTION = (
+    "Makes a short recording with each backend on a scheduler, and says which backends work, "
+    "why others do not, and what to do about it."
+)
 EXAMPLE = """\
 example: schedprof doctor --backend pyspy --backend cputime tcp://127.0.0.1:8786
 
@@ -16,17 +21,7 @@ exit status: 0 if the chosen backends work, 1 if one does not or no scheduler an
 mistake on the command line"""
 
 
-def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
-    parser = add_command(
-        commands,
-        "doctor",
-        run,
-        purpose="check which backends work on a scheduler, and why others do not",
-        description="Makes a short recording with each backend on a scheduler, and says which "
-        "backends work, why others do not, and what to do about it.",
-        example=EXAMPLE,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "address",
         nargs="?",

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-from pytest_schedprof.cli.main import DEFAULT, Commands, add_command, add_directory, say
+from pytest_schedprof.cli.main import add_directory, say
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.judge.explanation import Pair, Pairs, explanations, pairs_of
 from pytest_schedprof.model.explanation import Explanation
@@ -15,6 +15,11 @@ from pytest_schedprof.report.commands import as_json
 from pytest_schedprof.report.comparisons import explanation_lines
 from pytest_schedprof.store.runs import find_run
 
+PURPOSE = "say why a test's figures changed: which functions, callers and lines"
+DESCRIPTION = (
+    "Divides the change of a test's figures among functions: called more often, dearer, new or "
+    "gone. Shows the lines of their sources that changed or ran more often."
+)
 EXAMPLE = """\
 examples: schedprof explain                      the tests of the newest run that regressed
           schedprof explain test_shuffle         one test of it
@@ -29,17 +34,7 @@ MATTERS = 0.001
 """Relative change of the whole from which on a test is explained that was not named."""
 
 
-def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
-    parser = add_command(
-        commands,
-        "explain",
-        run,
-        purpose="say why a test's figures changed: which functions, callers and lines",
-        description="Divides the change of a test's figures among functions: called more often, "
-        "dearer, new or gone. Shows the lines of their sources that changed or ran more often.",
-        example=EXAMPLE,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "names", nargs="*", metavar="[TEST] [A B]", help="a test, and two runs or baselines"
     )
@@ -110,9 +105,7 @@ def _pairs(arguments: argparse.Namespace) -> list[Pair]:
 
 
 def _in_newest_run(arguments: argparse.Namespace) -> list[Pair]:
-    run = find_run(
-        Path(arguments.dir) / "latest" if arguments.dir != ".schedprof" else Path(DEFAULT)
-    )
+    run = find_run(Path(arguments.dir, "latest"))
     pairs = Pairs(run.path, arguments.dir)
     if arguments.names:
         return [pairs.of(run.test(arguments.names[0]))]

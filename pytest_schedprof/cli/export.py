@@ -7,13 +7,15 @@ import sys
 from pathlib import Path
 
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.cli.main import Commands, add_command, add_run, write_output
+from pytest_schedprof.cli.main import add_run, write_output
 from pytest_schedprof.errors import ArtifactError, SettingsError
 from pytest_schedprof.formats.exports import EXPORTS, backends_for, export_of
 from pytest_schedprof.model.backend import artifacts_of, rank_of
 from pytest_schedprof.model.options import listed
 from pytest_schedprof.store.runs import find_run
 
+PURPOSE = "write recordings in the format of another tool"
+DESCRIPTION = "Writes a test's recordings of the scheduler in the format of another tool."
 EXAMPLE = """\
 example: schedprof export test_shuffle --format collapsed -o shuffle.txt
 
@@ -25,16 +27,7 @@ exit status: 0 on success, 1 if the recordings do not allow the format, 2 for a 
 BINARY = "pstats"
 
 
-def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
-    parser = add_command(
-        commands,
-        "export",
-        run,
-        purpose="write recordings in the format of another tool",
-        description="Writes a test's recordings of the scheduler in the format of another tool.",
-        example=EXAMPLE,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("test", metavar="TEST", help="test ID, or a unique part of it")
     add_run(parser)
     parser.add_argument("--format", required=True, choices=EXPORTS, help="format to write")

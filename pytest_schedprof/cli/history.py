@@ -7,11 +7,11 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-from pytest_schedprof.cli.main import Commands, add_command, complain, say
+from pytest_schedprof.cli.main import complain, say
 from pytest_schedprof.errors import ArtifactError, SettingsError
 from pytest_schedprof.judge.explanation import why_stepped
 from pytest_schedprof.judge.series import Choice, series_in
-from pytest_schedprof.model.metric import GROWTH, METRICS
+from pytest_schedprof.model.metric import OF_BACKENDS
 from pytest_schedprof.model.run import History
 from pytest_schedprof.report.commands import HISTORY_VERSION, as_json, as_markdown, history_text
 from pytest_schedprof.report.comparisons import explanation_lines
@@ -25,6 +25,11 @@ RUNS = 200
 EXPLAINED = 5
 """Steps that are explained: the newest of those with kept runs on both sides."""
 
+PURPOSE = "show figures run after run, and the commits at which they changed"
+DESCRIPTION = (
+    "Reads all runs below a directory or URL, and lists each test's figures in the order of "
+    "commits, with their steps and trends."
+)
 EXAMPLE = """\
 example: schedprof history --test '*shuffle*' --metric bytecodes s3://bucket/schedprof
 
@@ -32,17 +37,7 @@ exit status: 0 with or without changes, 1 if nothing can be read, 2 for a mistak
 line"""
 
 
-def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
-    parser = add_command(
-        commands,
-        "history",
-        run,
-        purpose="show figures run after run, and the commits at which they changed",
-        description="Reads all runs below a directory or URL, and lists each test's figures in the "
-        "order of commits, with their steps and trends.",
-        example=EXAMPLE,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "place",
         nargs="?",
@@ -107,11 +102,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _history(arguments: argparse.Namespace) -> History:
-    known = [name for name, metric in METRICS.items() if name != GROWTH and not metric.evidence]
     for name in arguments.metric:
-        if name not in known:
+        if name not in OF_BACKENDS:
             raise SettingsError(
-                f"schedprof: --metric {name!r} is unknown; known: {', '.join(known)}"
+                f"schedprof: --metric {name!r} is unknown; known: {', '.join(OF_BACKENDS)}"
             )
     archive = Archive(arguments.place)
     runs = archive.runs(branch=arguments.branch, last=arguments.last)

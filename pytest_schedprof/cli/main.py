@@ -5,30 +5,30 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TextIO, TypeAlias
+from typing import TextIO
 
 from pytest_schedprof import __version__
 from pytest_schedprof.errors import SchedprofError, SettingsError, printable, quoted
 from pytest_schedprof.store.run_directory import write
 
-COMMANDS = {
-    "show": "show",
-    "open": "open_run",
-    "report": "report",
-    "compare": "compare",
-    "explain": "explain",
-    "history": "history",
-    "bisect": "bisect",
-    "export": "export",
-    "record": "record",
-    "workload": "workload",
-    "doctor": "doctor",
-    "ci": "ci",
-}
-"""The module of each command: its `add_to(commands)` adds a parser, and sets `run(arguments)`."""
+COMMANDS = (
+    "show",
+    "open",
+    "report",
+    "compare",
+    "explain",
+    "history",
+    "bisect",
+    "export",
+    "record",
+    "workload",
+    "doctor",
+    "ci",
+)
+"""Each is a module: PURPOSE, DESCRIPTION, EXAMPLE, `add_arguments(parser)` and `run(arguments)`."""
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -61,31 +61,16 @@ def parser_of(names: Iterable[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name in names:
-        import_module(f"{__package__}.{COMMANDS[name]}").add_to(commands)
-    return parser
-
-
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
-
-def add_command(
-    commands: Commands,
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    *,
-    purpose: str,
-    description: str,
-    example: str,
-) -> argparse.ArgumentParser:
-    """Add a command and return its parser; the line breaks of the example are kept."""
-    parser = commands.add_parser(
-        name,
-        help=purpose,
-        description=description,
-        epilog=example,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(run=run)
+        module = import_module(f"{__package__}.{name}")
+        command = commands.add_parser(
+            name,
+            help=module.PURPOSE,
+            description=module.DESCRIPTION,
+            epilog=module.EXAMPLE,
+            formatter_class=argparse.RawDescriptionHelpFormatter,  # keeps the example's lines
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
     return parser
 
 
@@ -93,10 +78,10 @@ DEFAULT = ".schedprof/latest"
 """The run that commands take if none is given."""
 
 
-def add_run(parser: argparse.ArgumentParser, name: str = "directory") -> None:
+def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the argument for a run; call it after adding all other arguments."""
     parser.add_argument(
-        name,
+        "directory",
         nargs="?",
         default=DEFAULT,
         metavar="DIR",

@@ -6,10 +6,16 @@ import argparse
 import time
 from pathlib import Path
 
-from pytest_schedprof.cli.main import Commands, add_command, say
+from pytest_schedprof.cli.main import say
 from pytest_schedprof.formats.workload import read_workload
 from pytest_schedprof.model.options import Reader, positive
 
+PURPOSE = "record the workload of a running scheduler"
+DESCRIPTION = (
+    "Records what clients ask a scheduler for, and what each task took, until you press Ctrl-C. "
+    "Neither code nor data is recorded, and keys are replaced by numbers. pytest-schedprof must "
+    "be installed where the scheduler runs."
+)
 EXAMPLE = """\
 example: schedprof record tcp://10.0.0.1:8786 -o monday.schedprof --seconds 3600
 
@@ -17,18 +23,7 @@ exit status: 0 when the recording has ended, 1 if the scheduler cannot record, 2
 on the command line"""
 
 
-def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
-    parser = add_command(
-        commands,
-        "record",
-        run,
-        purpose="record the workload of a running scheduler",
-        description="Records what clients ask a scheduler for, and what each task took, until you "
-        "press Ctrl-C. Neither code nor data is recorded, and keys are replaced by numbers. "
-        "pytest-schedprof must be installed where the scheduler runs.",
-        example=EXAMPLE,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("address", metavar="ADDRESS", help="of the scheduler")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="file to write")
     parser.add_argument("--seconds", metavar="N", help="end after N seconds")

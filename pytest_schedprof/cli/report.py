@@ -6,10 +6,16 @@ import argparse
 from pathlib import Path
 
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.cli.main import Commands, add_command, say
+from pytest_schedprof.cli.main import add_run, say
 from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.store.runs import find_run
 
+PURPOSE = "write HTML pages of a run"
+DESCRIPTION = (
+    "Writes index.html into the directory of a run, and a page for each of its tests. The pages "
+    "need no network and no server. pytest writes them at the end of a session; this command "
+    "writes them again, or in comparison with another run."
+)
 EXAMPLE = """\
 examples: schedprof report
           schedprof report --history
@@ -18,31 +24,12 @@ examples: schedprof report
 exit status: 0 if the pages were written, 1 if not, 2 for a mistake on the command line"""
 
 
-def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
-    parser = add_command(
-        commands,
-        "report",
-        run,
-        purpose="write HTML pages of a run",
-        description="Writes index.html into the directory of a run, and a page for each of its "
-        "tests. The pages need no network and no server. pytest writes them at the end of a "
-        "session; this command writes them again, or in comparison with another run.",
-        example=EXAMPLE,
-    )
-    parser.add_argument(
-        "run_directory",
-        nargs="?",
-        default=".schedprof/latest",
-        metavar="DIR",
-        help="a run, or a directory of runs, of which the newest is used (default: %(default)s)",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         metavar="DIR",
         help="an earlier run; show what changed since then, also in flame graphs",
     )
-
     parser.add_argument(
         "--history",
         nargs="?",
@@ -51,11 +38,12 @@ def add_to(commands: Commands) -> None:
         help="also show figures over the runs there, with steps and trends (without a value: the "
         "runs beside this one)",
     )
+    add_run(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the pages and print the path of the first one."""
-    directory = find_run(Path(arguments.run_directory)).path
+    directory = find_run(Path(arguments.directory)).path
     against = find_run(Path(arguments.against)).path if arguments.against else None
     is_beside = arguments.history == ""
     history = str(directory.parent) if is_beside else arguments.history or ""

@@ -6,10 +6,12 @@ import argparse
 from pathlib import Path
 
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.cli.main import Commands, add_command, add_run, say
+from pytest_schedprof.cli.main import add_run, say
 from pytest_schedprof.report.terminal import test_lines
 from pytest_schedprof.store.runs import find_run
 
+PURPOSE = "print one test's result: verdicts, hottest functions, owners, costs, files"
+DESCRIPTION = "Prints everything that a run recorded about one test."
 EXAMPLE = """\
 example: schedprof show 'test_shuffle[1000]' .schedprof/latest
 
@@ -17,16 +19,7 @@ exit status: 0 whatever the verdicts, 1 if the record cannot be read, 2 if TEST 
 more than one"""
 
 
-def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
-    parser = add_command(
-        commands,
-        "show",
-        run,
-        purpose="print one test's result: verdicts, hottest functions, owners, costs, files",
-        description="Prints everything that a run recorded about one test.",
-        example=EXAMPLE,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("test", metavar="TEST", help="test ID, or a unique part of it")
     add_run(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="show more functions")

@@ -6,27 +6,22 @@ import argparse
 from collections import Counter, defaultdict
 from statistics import median
 
-from pytest_schedprof.cli.main import Commands, add_command, say
+from pytest_schedprof.cli.main import say
 from pytest_schedprof.formats.workload import read_file
 from pytest_schedprof.model.workload import Result, Workload
 
+PURPOSE = "show what is in a recorded workload"
+DESCRIPTION = (
+    "Prints how many graphs, tasks and workers a recorded workload has, and how many tasks of "
+    "each prefix, with medians of their durations and sizes."
+)
 EXAMPLE = """\
 example: schedprof workload monday.schedprof
 
 exit status: 0, 1 if the file is no recorded workload, 2 if it cannot be read"""
 
 
-def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
-    parser = add_command(
-        commands,
-        "workload",
-        run,
-        purpose="show what is in a recorded workload",
-        description="Prints how many graphs, tasks and workers a recorded workload has, and how "
-        "many tasks of each prefix, with medians of their durations and sizes.",
-        example=EXAMPLE,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         metavar="FILE",

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 import cloudpickle
@@ -354,12 +353,7 @@ class Control:
     def __enter__(self) -> Control:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def _guarded(self, timeout_s: float | None, ask: Callable[..., Any], *args: Any) -> Any:

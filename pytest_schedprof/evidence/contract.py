@@ -17,7 +17,7 @@ from pytest_schedprof.backends.registry import Registry
 from pytest_schedprof.errors import SchedprofError, SettingsError
 from pytest_schedprof.evidence import ALL, KINDS
 from pytest_schedprof.model.limit import Limit
-from pytest_schedprof.model.options import read_options
+from pytest_schedprof.model.options import NoOptions, read_options
 from pytest_schedprof.model.result import BackendResult
 
 if TYPE_CHECKING:
@@ -104,11 +104,6 @@ class RunFigures:
     """By the number of the run; TOGETHER if it is of all runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoOptions:
-    """Options of a kind that has none."""
-
-
 class Kind(ABC):
     """One instrument at work on one scheduler, for one test.
 
@@ -193,7 +188,6 @@ class EvidenceRegistry(Registry[type[Kind]]):
     guide = "see docs/evidence.md"
     base = Kind
     builtin = KINDS
-    attribute = "KIND"
 
     def __init__(self, added: Iterable[Iterable[type[Kind]]] = ()) -> None:
         hook = "from the hook pytest_schedprof_evidence"

@@ -313,6 +313,3 @@ class _Name(str):
 
     def __repr__(self) -> str:
         return str(self)
-
-
-KIND: type[Kind] = LocalKind

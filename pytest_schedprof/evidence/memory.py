@@ -89,8 +89,6 @@ MANY = 200
 
 @dataclass(frozen=True, slots=True)
 class MemoryOptions:
-    """Options of the kind."""
-
     measures: Names = SAMPLED
     """What to sample, beside what limits bound."""
     interval: Seconds | None = None
@@ -164,6 +162,3 @@ def brought_memory(
             peaks[taken.measure][taken.take] = max(float(held) for _, held in taken.samples)
     figures = [RunFigures("memory", measure, by_run) for measure, by_run in peaks.items()]
     return replace(brought, figures=figures)
-
-
-KIND: type[Kind] = MemoryKind

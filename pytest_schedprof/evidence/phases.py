@@ -242,6 +242,3 @@ def _figures(phases: Phases) -> Iterator[RunFigures]:
     for phase in phases.phases:
         if phase.where != "scheduler" or not _is_too_few(phases):
             yield RunFigures("phase", phase.name, {TOGETHER: phase.cpu_seconds_per_task})
-
-
-KIND: type[Kind] = PhasesKind

@@ -62,6 +62,3 @@ def calling_code() -> CodeType:
     while frame.f_back and frame.f_globals.get("__name__") == "contextlib":
         frame = frame.f_back
     return frame.f_code
-
-
-KIND: type[Kind] = ReportKind

@@ -92,6 +92,3 @@ def ignored_here(patterns: Sequence[str], directory: str) -> list[str]:
     """
     within = directory.replace("\\", "/") + "/"
     return [pattern for pattern in patterns if not re.match(rf".*/({pattern})/", within)]
-
-
-KIND: type[Kind] = SpanKind

@@ -175,6 +175,3 @@ def _seconds(tasks: Iterable[TaskRecord], activities: Mapping[str, float]) -> Wo
         execution=spent(EXECUTION),
         transfer=spent(TRANSFER),
     )
-
-
-KIND: type[Kind] = TasksKind

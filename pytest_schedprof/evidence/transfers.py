@@ -141,6 +141,3 @@ def _pairs(logs: Sequence[WorkerTransfers]) -> dict[tuple[str, str], Moved]:
                 before.transfers + 1,
             )
     return pairs
-
-
-KIND: type[Kind] = TransfersKind

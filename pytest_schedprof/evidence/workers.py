@@ -325,6 +325,3 @@ def _spent(before: _Clocks, after: _Clocks) -> dict[str, float]:
     used = sum(after.of_processes.values()) - sum(before.of_processes.values())
     execution = sum(after.of_tasks.values()) - sum(before.of_tasks.values())
     return {EXECUTION: execution, OVERHEAD: max(0.0, used - execution)}
-
-
-KIND: type[Kind] = WorkersKind

@@ -12,7 +12,6 @@ import gzip
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 
 import msgspec
@@ -26,15 +25,6 @@ GZIP = b"\x1f\x8b"
 LINE = re.compile("[0-9]{1,9}")
 CALL, MARK, METADATA = "X", "i", "M"
 """Kinds of events that are read: a call with its duration, an instant, the name of a thread."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """Costs of the functions on the marked thread."""
-
-    functions: dict[Function, dict[str, float]]
-    overflowed: bool
-    """Whether the buffer was full, so that the beginning is missing."""
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -105,14 +95,16 @@ def _escaped(name: re.Match[bytes]) -> bytes:
     )
 
 
-def read_trace(content: bytes, namer: Namer) -> Trace:
+def read_trace(content: bytes, namer: Namer) -> tuple[dict[Function, dict[str, float]], bool]:
     """Read the seconds of every function on the thread that has the marks of a recording.
+
+    Also tell whether the buffer was full, so that the beginning is missing.
 
     Raises:
         FormatError: if the bytes are not such a file.
     """
-    calls, functions, overflowed = _read(content, namer)
-    return Trace(_costs(calls, functions), overflowed)
+    calls, functions, has_overflowed = _read(content, namer)
+    return _costs(calls, functions), has_overflowed
 
 
 def read_times(content: bytes, namer: Namer) -> dict[Stack, float]:

@@ -48,6 +48,7 @@ class SpeedscopeFile:
     frames: list[Frame]
     stacks: list[tuple[int, ...]]
     threads: list[Samples]
+    name: str = ""
 
     def counted(self) -> Iterator[tuple[str, tuple[int, ...], int]]:
         """Yield each thread's name with each of its stacks, and how often that was sampled."""
@@ -73,6 +74,7 @@ class _Shared(msgspec.Struct):
 class _File(msgspec.Struct):
     shared: _Shared
     profiles: list[_Profile]
+    name: str = ""
 
 
 def read_speedscope(content: bytes) -> SpeedscopeFile:
@@ -115,7 +117,7 @@ class _Reader:
 
     def read(self) -> SpeedscopeFile:
         threads = [self._thread(profile) for profile in self._file.profiles]
-        return SpeedscopeFile(self._file.shared.frames, self._stacks, threads)
+        return SpeedscopeFile(self._file.shared.frames, self._stacks, threads, self._file.name)
 
     def _thread(self, profile: _Profile) -> Samples:
         if profile.type != "sampled":

@@ -15,9 +15,8 @@ import sys
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple
 from graphlib import CycleError, TopologicalSorter
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain
 from operator import sub
 from pathlib import Path
 from typing import Any
@@ -48,9 +47,6 @@ MOST_SECONDS = 1e10
 
 MOST_UNPACKED = 1 << 29
 """Bytes of all columns at most, which are those of about five million tasks."""
-
-TOGETHER = 1 << 16
-"""Results in a block at most, of a workload that is written as a whole."""
 
 
 def as_block(content: dict[str, Any]) -> bytes:
@@ -270,85 +266,6 @@ def _check_order(tasks: Sequence[Task]) -> None:
             TopologicalSorter({task.number: task.dependencies for task in tasks}).prepare()
         except CycleError as error:
             raise ValueError(f"tasks need each other: {error.args[1][:10]}") from None
-
-
-def write_workload(workload: Workload) -> bytes:
-    """Return a whole file, from which `read_workload` reads the same workload.
-
-    Times of results are rounded to microseconds.
-    """
-    return MAGIC + b"".join(as_block(content) for content in _contents(workload))
-
-
-def _contents(workload: Workload) -> Iterator[dict[str, Any]]:
-    """Yield what the blocks of a file contain."""
-    yield {
-        "kind": "head",
-        "distributed": workload.distributed,
-        "begun": workload.begun,
-    }
-    if workload.bandwidth:
-        yield {"kind": "network", "bandwidth": workload.bandwidth}
-    if workload.workers:
-        yield {"kind": "workers", "workers": [astuple(event) for event in workload.workers]}
-    yield from map(_graph_content, workload.graphs)
-    results = _runs(workload)
-    while rows_of_block := list(islice(results, TOGETHER)):
-        yield _results_content(rows_of_block)
-    if workload.releases:
-        released = workload.releases
-        yield {
-            "kind": "releases",
-            "times": differences(round(free.time * MICRO) for free in released),
-            "clients": numbers(free.client for free in released),
-            "counts": numbers(len(free.tasks) for free in released),
-            "ids": differences(chain.from_iterable(free.tasks for free in released)),
-        }
-
-
-def _graph_content(graph: Graph) -> dict[str, Any]:
-    tasks = graph.tasks
-    groups: dict[Group, int] = {}
-    annotations: dict[str, int] = {}
-    kinds = [annotations.setdefault(repr(task.annotations), len(annotations)) for task in tasks]
-    firsts: dict[int, dict[str, Any]] = {}
-    for kind, task in zip(kinds, tasks, strict=True):
-        firsts.setdefault(kind, dict(task.annotations))
-    return {
-        "kind": "graph",
-        "time": graph.time,
-        "client": graph.client,
-        "group": numbers(groups.setdefault(task.group, len(groups)) for task in tasks),
-        "groups": [(group.prefix, group.number) for group in groups],
-        "annotation": numbers(kinds),
-        "annotations": list(firsts.values()),
-        "ids": differences(task.number for task in tasks),
-        "degrees": numbers(len(task.dependencies) for task in tasks),
-        "dependencies": numbers(
-            task.number - needed for task in tasks for needed in task.dependencies
-        ),
-        "wanted": differences(graph.wanted),
-    }
-
-
-def _runs(workload: Workload) -> Iterator[tuple[int, Result]]:
-    """Yield the runs of each task: those that failed, then the last one."""
-    for number, result in workload.results.items():
-        for seconds in result.failed:
-            yield number, Result(result.time, seconds, 0, True)
-        yield number, result
-
-
-def _results_content(rows: Sequence[tuple[int, Result]]) -> dict[str, Any]:
-    results = [result for _, result in rows]
-    return {
-        "kind": "results",
-        "ids": differences(number for number, _ in rows),
-        "times": differences(round(result.time * MICRO) for result in results),
-        "durations": numbers(round(result.seconds * MICRO) for result in results),
-        "nbytes": numbers(result.nbytes for result in results),
-        "errors": bytes(result.is_error for result in results),
-    }
 
 
 SHIPPED = ("recorded_shuffle", "recorded_rechunk", "recorded_sweep")

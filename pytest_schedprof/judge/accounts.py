@@ -35,14 +35,6 @@ class KeptSide:
     run: Folder | None = None
     """The run or baseline that has the sources."""
 
-    def backend(self, name: str, mode: str = "") -> BackendResult | None:
-        fitting = (
-            backend
-            for backend in self.result.backends
-            if (backend.backend, backend.mode) == (name, mode)
-        )
-        return next(fitting, None)
-
     def sources(self) -> dict[Function, Source]:
         """Return the sources that its run has of its scheduler's functions."""
         environment = self.result.environment

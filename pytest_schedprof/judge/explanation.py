@@ -32,7 +32,7 @@ from pytest_schedprof.model.profile import Function, module_of
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Series
 from pytest_schedprof.store.baselines import folder_with_sources, kept_run, load
-from pytest_schedprof.store.places import Folder, inside
+from pytest_schedprof.store.places import Folder
 from pytest_schedprof.store.records import read_record
 from pytest_schedprof.store.run_directory import AGAINST, RESULT_FILE, RUN_FILE
 from pytest_schedprof.store.runs import KeptRun, KeptTest, find_run, runs_in
@@ -379,8 +379,8 @@ def kept_sides(place: Path) -> dict[str, KeptSide]:
     """Return the tests of a run that have directories, by their IDs; none if it cannot be read."""
     try:
         run = find_run(place)
-        tests = [test for test in run.record.tests if test.directory]
-        sides = [side_in(inside(run.path, test.directory)) for test in tests]
+        folder = Folder(str(run.path))
+        sides = [KeptSide(test.result, test.path, folder) for test in run.tests()]
     except ArtifactError:
         return {}
     return {side.result.test_id: side for side in sides}
@@ -411,7 +411,7 @@ def explanations(pair: Pair, metric: str = "") -> Iterator[Explanation]:
     """Yield an explanation for each backend and metric that were measured on both sides."""
     before, after = pair
     for measured in after.result.backends:
-        earlier = before.backend(measured.backend, measured.mode)
+        earlier = before.result.counterpart(measured)
         for name in metrics_of(measured) if earlier else ():
             if earlier and metric in ("", name):
                 yield from _explanation(pair, earlier, measured, name)

@@ -281,15 +281,6 @@ class Other:
     stacks: Mapping[Key, Counter[Stack]] = field(default_factory=dict)
     """Those that the baseline keeps."""
 
-    def backend(self, one: BackendResult) -> BackendResult | None:
-        """Return the same backend in the same mode, as samples of others are not comparable."""
-        same = (
-            backend
-            for backend in self.result.backends
-            if (backend.backend, backend.mode) == (one.backend, one.mode)
-        )
-        return next(same, None)
-
     def samples(self, of: BackendResult) -> Counter[Stack]:
         """Return the busy samples of one of its backends; nothing if they are not kept."""
         return read_samples(self.directory, of).stacks if self.directory else self._kept(of)

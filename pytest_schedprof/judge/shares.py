@@ -338,13 +338,9 @@ class Tally:
         self.idle += other.idle
         self.empty += other.empty
         self.waiting += other.waiting
-        for mine, theirs in (
-            (self.inclusive, other.inclusive),
-            (self.own, other.own),
-            (self.owners, other.owners),
-        ):
-            for key, count in theirs.items():
-                mine[key] += count
+        self.inclusive.update(other.inclusive)
+        self.own.update(other.own)
+        self.owners.update(other.owners)
         self.spans.update(other.spans)
 
 

@@ -24,7 +24,7 @@ from pytest_schedprof.measuring.options import (
     option_named,
 )
 from pytest_schedprof.model.limit import Limit
-from pytest_schedprof.model.options import BOOLEAN, Reader, positive, read_size
+from pytest_schedprof.model.options import BOOLEAN, Reader, positive, read_names, read_size
 
 if TYPE_CHECKING:
     import pytest
@@ -46,14 +46,6 @@ def read_keep(raw: Any) -> int | None:
     return None if raw == "all" else read_size(str(raw))
 
 
-def read_words(raw: Any) -> tuple[str, ...]:
-    """Read words, comma separated or in a list, without duplicates."""
-    names = raw.split(",") if isinstance(raw, str) else list(raw)
-    if not names or not all(isinstance(word, str) and word.strip() for word in names):
-        raise ValueError(raw)
-    return tuple(dict.fromkeys(word.strip() for word in names))
-
-
 def read_text(raw: Any) -> str:
     """Read text that is not empty; no name on any system has a NUL in it."""
     if not isinstance(raw, str) or not raw.strip() or "\0" in raw:
@@ -71,7 +63,7 @@ def read_cluster(raw: Any) -> str:
 
 def read_targets(raw: Any) -> tuple[str, ...]:
     """Read targets; the scheduler must be among them, because limits apply to it."""
-    names = read_words(raw)
+    names = read_names(raw)
     for word in names:
         kind, colon, rest = word.partition(":")
         is_kind = word in ("scheduler", "workers", "client") or "://" in word
@@ -84,7 +76,7 @@ def read_targets(raw: Any) -> tuple[str, ...]:
 
 def read_evidence(raw: Any) -> tuple[str, ...]:
     """Read names of kinds of evidence, or `all`; the registry of kinds checks the names."""
-    names = read_words(raw)
+    names = read_names(raw)
     if ALL in names and len(names) > 1:
         raise ValueError(raw)
     return names
@@ -118,7 +110,7 @@ def read_option(raw: Any) -> tuple[str, str, str]:
 
 
 READERS: Mapping[str, Reader] = {
-    "backend": Reader(read_words, "names of backends, or 'off'"),
+    "backend": Reader(read_names, "names of backends, or 'off'"),
     "dir": Reader(read_text, "a path"),
     "keep": Reader(read_keep, "a size such as 20MB or 0, or 'all'"),
     "runs": Reader(read_runs, "a number of runs, at least 1, or 'all'"),

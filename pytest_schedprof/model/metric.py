@@ -243,6 +243,10 @@ METRICS: dict[str, Metric] = {
 }
 """Every metric by its name, in the order in which tables show them."""
 
+OF_BACKENDS = tuple(
+    name for name, metric in METRICS.items() if not metric.evidence and name != GROWTH
+)
+"""The metrics that backends measure, and neither evidence nor a comparison of sizes."""
 
 TRAFFIC, DECISIONS, STALLS = (
     frozenset(name for name, metric in METRICS.items() if isinstance(metric, family))

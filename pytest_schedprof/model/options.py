@@ -142,6 +142,11 @@ def positive(number: type[int] | type[float], most: float = MOST) -> Callable[[A
     return read
 
 
+@dataclass(frozen=True, slots=True)
+class NoOptions:
+    """Options of a backend or a kind of evidence that has none."""
+
+
 def read_options(
     kind: type[T], owner: str, raw: Mapping[str, object], *, what: str = "backend"
 ) -> T:
@@ -203,12 +208,12 @@ def _words(value: object) -> tuple[str, ...]:
     return tuple(shlex.split(value))
 
 
-def _names(value: object) -> Names:
-    words = value.split(",") if isinstance(value, str) else _words(value)
-    names = tuple(dict.fromkeys(word.strip() for word in words))
-    if not all(names) or not names:
-        raise ValueError(value)
-    return names
+def read_names(raw: Any) -> Names:
+    """Read names, comma separated or in a list, without duplicates."""
+    names = raw.split(",") if isinstance(raw, str) else list(raw)
+    if not names or not all(isinstance(name, str) and name.strip() for name in names):
+        raise ValueError(raw)
+    return tuple(dict.fromkeys(name.strip() for name in names))
 
 
 def _number(kind: type[int] | type[float], value: object) -> int | float:
@@ -230,7 +235,7 @@ READERS: Mapping[str, Reader] = {
     "float": Reader(lambda value: _number(float, value), f"a number of at most {MOST}"),
     "str": Reader(str, "text"),
     "tuple[str, ...]": Reader(_words, "a list of words"),
-    "Names": Reader(_names, "names, separated by commas"),
+    "Names": Reader(read_names, "names, separated by commas"),
     "Seconds | None": Reader(_seconds, f"a time such as 500ms or 2s, of at most {MOST} s"),
     "Any": Reader(lambda value: value, "anything"),
 }

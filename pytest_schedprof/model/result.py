@@ -360,6 +360,11 @@ class Result:
     """Comparisons with the same code on another scheduler: a regression here is a false alarm."""
     schema_version: int = SCHEMA_VERSION
 
+    def counterpart(self, one: BackendResult) -> BackendResult | None:
+        """Return the same backend in the same mode, as samples of others are not comparable."""
+        same = (of for of in self.backends if (of.backend, of.mode) == (one.backend, one.mode))
+        return next(same, None)
+
     @property
     def is_usable(self) -> bool:
         """Whether the body did its work: it passed, or failed by a limit only, and was profiled."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,11 @@ class Play:
         only: str,
         where: Callable[[int], str],
     ) -> None:
-        self.workload = workload if only == "*" else _part(workload, only)
+        if only != "*":
+            is_kept = compile_pattern(only).fullmatch
+            tasks = (task for task in workload.tasks() if is_kept(task.group.prefix))
+            workload = part_of(workload, {task.number for task in tasks})
+        self.workload = workload
         self.speed, self.until = speed, until
         self.where = where
         """Returns the worker that replaces a recorded one."""
@@ -92,10 +96,8 @@ def _users(graphs: Sequence[Graph]) -> dict[int, list[Graph]]:
     return users
 
 
-def _part(workload: Workload, only: str) -> Workload:
-    """Return a workload with the tasks of some prefixes, and the results of these."""
-    is_kept = compile_pattern(only).fullmatch
-    kept = {task.number for task in workload.tasks() if is_kept(task.group.prefix)}
+def part_of(workload: Workload, kept: Set[int]) -> Workload:
+    """Return a workload with some of its tasks, and the results of these."""
     graphs = [
         replace(
             graph,

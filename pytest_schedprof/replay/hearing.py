@@ -272,8 +272,8 @@ class Hearing:
     def begin(self, undo: ExitStack) -> None:
         is_known = {*TaskFinishedMsg.__annotations__} == FIELDS
         handlers = self._scheduler.stream_handlers
-        wrap(handlers, FINISHED, self._on_finished if is_known else self._on_any_finished, undo)
-        wrap(handlers, ERRED, self._on_erred, undo)
+        wrap(handlers, FINISHED, self._on_finished if is_known else self._on_end, undo)
+        wrap(handlers, ERRED, functools.partial(self._on_end, is_error=True), undo)
         wrap(handlers, RELEASING, self._on_release, undo)
         wrap(handlers, CANCELLING, self._on_cancel, undo)
 
@@ -323,23 +323,15 @@ class Hearing:
 
         return finished
 
-    def _on_any_finished(self, real: Handler) -> Handler:
-        """Return a handler for a release whose messages have other fields."""
+    def _on_end(self, real: Handler, *, is_error: bool = False) -> Handler:
+        """Return a handler for an error, or for a release whose messages have other fields."""
 
         @functools.wraps(real)
-        def finished(**message: Any) -> Any:
-            self._note_end(message, message.get("nbytes"), is_error=False)
+        def ended(**message: Any) -> Any:
+            self._note_end(message, 0 if is_error else message.get("nbytes"), is_error=is_error)
             return real(**message)
 
-        return finished
-
-    def _on_erred(self, real: Handler) -> Handler:
-        @functools.wraps(real)
-        def erred(**message: Any) -> Any:
-            self._note_end(message, 0, is_error=True)
-            return real(**message)
-
-        return erred
+        return ended
 
     def _note_end(self, message: dict[str, Any], nbytes: int | None, *, is_error: bool) -> None:
         try:

@@ -232,11 +232,18 @@ def replay(
         )
     workload = read_file(os.fspath(path))
     end = float("inf") if until is None else until
-    done: int = client.sync(_replay, client, workload, speed, end, only)
+    done: int = client.sync(replay_workload, client, workload, speed, end, only)
     return done
 
 
-async def _replay(client: Client, workload: Workload, speed: float, until: float, only: str) -> int:
+async def replay_workload(
+    client: Client,
+    workload: Workload,
+    speed: float,
+    until: float = float("inf"),
+    only: str = "*",
+) -> int:
+    """Replay what has been read of a file."""
     stage = Stage(client, workforce_of(workload))
     await stage.look()
     play = Play(workload, speed, until, only, stage.where)

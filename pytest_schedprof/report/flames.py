@@ -302,7 +302,7 @@ class Flames:
         mine = read_samples(self.directory, backend)
         if not mine.stacks:
             return [], mine.problem or "no busy sample of the scheduler"
-        before = self.other.backend(backend) if self.other else None
+        before = self.other.result.counterpart(backend) if self.other else None
         theirs = self.other.samples(before) if self.other and before else None
         tree = call_tree(mine.stacks, theirs or None)
         slices = slices_of(mine.profiles, tree)
@@ -315,7 +315,7 @@ class Flames:
         mine = read_calls(self.directory, backend, self.known)
         if not mine.stacks:
             return [], mine.problem
-        before = self.other.backend(backend) if self.other else None
+        before = self.other.result.counterpart(backend) if self.other else None
         theirs = self.other.calls(before, self.known) if self.other and before else None
         stacks = trimmed(mine.stacks, LEAST_OF_CALLS)
         tree = call_tree(stacks, trimmed(theirs, LEAST_OF_CALLS) if theirs else None)

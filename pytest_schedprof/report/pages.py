@@ -254,7 +254,7 @@ def _decisions(
     if not (backend.hashes and mine):
         return None
     number = parting.round - 1 if parting else 0
-    before = other.backend(backend) if other else None
+    before = other.result.counterpart(backend) if other else None
     theirs = decided_in(other.directory, (before,)) if other and before else []
     # The decisions must be those that the comparison was about, and others than now.
     if (

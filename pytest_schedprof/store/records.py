@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -228,10 +227,3 @@ def decode(content: bytes, place: str, kind: type[Record]) -> Record:
     raise ArtifactError(
         f"schedprof: {place!r} has schema version {version}, which is too old: create it again"
     )
-
-
-def json_schema(kind: type[Result | Run | BaselinePart]) -> str:
-    """Return the JSON Schema of a record, as published in docs/."""
-    schema: dict[str, Any] = msgspec.json.schema(kind)
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    return json.dumps(schema, indent=2, sort_keys=True) + "\n"

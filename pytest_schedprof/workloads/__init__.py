@@ -12,110 +12,15 @@ from typing import TypeAlias
 from distributed import Client
 
 from pytest_schedprof.replay.replaying import replay
-from pytest_schedprof.workloads.collections import (
-    column_arithmetic,
-    deep_collections,
-    delayed_array,
-    first_rows,
-    fused,
-    high_level_graph,
-    low_level_graph,
-    p2p_rechunk,
-    p2p_shuffle,
-    rechunk,
-    recorded_rechunk,
-    recorded_shuffle,
-    recorded_sweep,
-    set_index,
-    taken,
-    tokens_of_data,
-)
-from pytest_schedprof.workloads.shapes import (
-    aliases,
-    all_to_all,
-    annotated_tasks,
-    anomaly_mean,
-    broadcasts,
-    cancelled,
-    cancelled_tasks,
-    coordination,
-    deep_chains,
-    fan_in,
-    fan_out,
-    heartbeats,
-    many_clients,
-    many_prefixes,
-    many_questions,
-    many_tiny_tasks,
-    moved_data,
-    pure_tasks,
-    records,
-    retried,
-    scaling,
-    seen_again,
-    stealing_imbalance,
-    submission_only,
-    task_stream,
-    tree_reduction,
-    worker_churn,
-    workers_leave,
-    workers_restart,
-)
+from pytest_schedprof.workloads import collections, shapes
+from pytest_schedprof.workloads.collections import *  # noqa: F403
+from pytest_schedprof.workloads.shapes import *  # noqa: F403
 
-__all__ = [
-    "WORKLOADS",
-    "Workload",
-    "aliases",
-    "all_to_all",
-    "annotated_tasks",
-    "anomaly_mean",
-    "broadcasts",
-    "cancelled",
-    "cancelled_tasks",
-    "column_arithmetic",
-    "coordination",
-    "deep_chains",
-    "deep_collections",
-    "delayed_array",
-    "fan_in",
-    "fan_out",
-    "first_rows",
-    "fused",
-    "heartbeats",
-    "high_level_graph",
-    "low_level_graph",
-    "many_clients",
-    "many_prefixes",
-    "many_questions",
-    "many_tiny_tasks",
-    "moved_data",
-    "p2p_rechunk",
-    "p2p_shuffle",
-    "pure_tasks",
-    "rechunk",
-    "recorded_rechunk",
-    "recorded_shuffle",
-    "recorded_sweep",
-    "records",
-    "replay",
-    "retried",
-    "scaling",
-    "seen_again",
-    "set_index",
-    "stealing_imbalance",
-    "submission_only",
-    "taken",
-    "task_stream",
-    "tokens_of_data",
-    "tree_reduction",
-    "worker_churn",
-    "workers_leave",
-    "workers_restart",
-]
+__all__ = ["WORKLOADS", "Workload", "replay", *collections.__all__, *shapes.__all__]
 
 Workload: TypeAlias = Callable[[Client, int], None]
 """Takes a client and a size, which is about the number of tasks or of dependencies."""
 
 WORKLOADS: dict[str, Workload] = {
-    name: globals()[name] for name in __all__ if name not in ("WORKLOADS", "Workload", "replay")
+    name: globals()[name] for name in sorted([*collections.__all__, *shapes.__all__])
 }

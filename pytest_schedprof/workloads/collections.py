@@ -5,18 +5,36 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 from math import isqrt
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
 from dask.core import flatten
 from distributed import Client, futures_of
 
-from pytest_schedprof.formats.workload import read_file, write_workload
+from pytest_schedprof.formats.workload import read_file
 from pytest_schedprof.model.workload import Graph, Workload
-from pytest_schedprof.replay.replaying import replay
+from pytest_schedprof.replay.acting import part_of
+from pytest_schedprof.replay.replaying import replay_workload
 from pytest_schedprof.workloads.shapes import CHAIN, finish, inc, join
+
+__all__ = [
+    "column_arithmetic",
+    "deep_collections",
+    "delayed_array",
+    "first_rows",
+    "fused",
+    "high_level_graph",
+    "low_level_graph",
+    "p2p_rechunk",
+    "p2p_shuffle",
+    "rechunk",
+    "recorded_rechunk",
+    "recorded_shuffle",
+    "recorded_sweep",
+    "set_index",
+    "taken",
+    "tokens_of_data",
+]
 
 LAYERS = 8
 
@@ -183,32 +201,22 @@ def _replay(client: Client, name: str, size: int) -> None:
     """Replay the tasks that ended first, or all of them as often as the size needs."""
     workload = read_file(name)
     tasks = sum(len(graph.tasks) for graph in workload.graphs)
-    if size >= tasks:
-        for _ in range(size // tasks):
-            replay(client, name, speed=SPEED)
-        return
-    with TemporaryDirectory(prefix="schedprof-") as directory:
-        part = Path(directory) / f"{name}.schedprof"
-        part.write_bytes(write_workload(first_tasks(workload, size)))
-        replay(client, part, speed=SPEED)
+    if size < tasks:
+        workload = first_tasks(workload, size)
+    for _ in range(max(1, size // tasks)):
+        client.sync(replay_workload, client, workload, SPEED)
 
 
 def first_tasks(workload: Workload, count: int) -> Workload:
     """Return the tasks that ended first. What they need ended before them."""
     ended = sorted(workload.results, key=lambda number: (workload.results[number].time, number))
-    chosen = {*ended[:count]}
-    graphs = [_part(graph, chosen) for graph in workload.graphs]
-    return replace(
-        workload,
-        graphs=[graph for graph in graphs if graph.tasks or graph.wanted],
-        results={number: workload.results[number] for number in chosen},
-    )
+    part = part_of(workload, {*ended[:count]})
+    graphs = map(_with_ends, part.graphs)
+    return replace(part, graphs=[graph for graph in graphs if graph.tasks or graph.wanted])
 
 
-def _part(graph: Graph, chosen: set[int]) -> Graph:
-    tasks = [task for task in graph.tasks if task.number in chosen]
-    needed = {number for task in tasks for number in task.dependencies}
-    # A task that no other one needs would not run unless it is wanted.
-    ends = [task.number for task in tasks if task.number not in needed]
-    wanted = [number for number in graph.wanted if number in chosen]
-    return replace(graph, tasks=tasks, wanted=[*dict.fromkeys([*wanted, *ends])])
+def _with_ends(graph: Graph) -> Graph:
+    """Also want what no other task needs: it would not run otherwise."""
+    needed = {number for task in graph.tasks for number in task.dependencies}
+    ends = [task.number for task in graph.tasks if task.number not in needed]
+    return replace(graph, wanted=[*dict.fromkeys([*graph.wanted, *ends])])

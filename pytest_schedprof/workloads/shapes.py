@@ -10,6 +10,38 @@ from uuid import uuid4
 
 from distributed import Client, Event, Future, Lock, Queue, Semaphore, Variable, wait
 
+__all__ = [
+    "aliases",
+    "all_to_all",
+    "annotated_tasks",
+    "anomaly_mean",
+    "broadcasts",
+    "cancelled",
+    "cancelled_tasks",
+    "coordination",
+    "deep_chains",
+    "fan_in",
+    "fan_out",
+    "heartbeats",
+    "many_clients",
+    "many_prefixes",
+    "many_questions",
+    "many_tiny_tasks",
+    "moved_data",
+    "pure_tasks",
+    "records",
+    "retried",
+    "scaling",
+    "seen_again",
+    "stealing_imbalance",
+    "submission_only",
+    "task_stream",
+    "tree_reduction",
+    "worker_churn",
+    "workers_leave",
+    "workers_restart",
+]
+
 PATIENCE_S = 600
 
 

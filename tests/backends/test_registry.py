@@ -147,6 +147,10 @@ BROKEN = {
         f"{SOURCE}\n    @property\n    def rank(self):\n        return 7\n",
         "rank must be class attributes, not properties",
     ),
+    "no metric": (
+        f"{SOURCE}\n    measures = frozenset({{'share', 'lateness', 'memory'}})\n",
+        "it measures lateness, memory, which is no metric of backends; known: share, self, cpu, ",
+    ),
     "only a name": (
         "from pytest_schedprof.backends.contract import Backend\n"
         "class Found(Backend):\n    name = 'found'\n",
@@ -195,8 +199,18 @@ def test_a_hooks_class_that_lacks_something_is_named_with_it() -> None:
         BackendRegistry([{"part": Partial}]).check(["part"])
 
 
+def test_a_class_or_factory_that_measures_no_metric_is_refused() -> None:
+    class Measuring(CpuTimeBackend):
+        measures = frozenset({"share", "lateness"})
+
+    for added in (Measuring, lambda **given: Measuring(**given)):
+        with pytest.raises(BackendInvalidError, match=r"'late' .*lateness, which is no metric"):
+            BackendRegistry([{"late": added}]).make("late", rate_hz=100, options={})
+
+
 def test_an_unknown_name_is_told_those_that_are_known() -> None:
-    with pytest.raises(BackendUnknownError, match="'pyspi' is unknown; known: counts, cprofile, "):
+    known = ", ".join(BUILTIN)
+    with pytest.raises(BackendUnknownError, match=f"'pyspi' is unknown; known: {known}$"):
         BackendRegistry().check(["pyspi"])
     assert BackendRegistry().facts.get("pyspi") is None
 

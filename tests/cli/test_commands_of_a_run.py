@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 from support import ALONE, AUTOLOAD, HEADER, INI, Project
+from written_workloads import write_workload
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.formats.exports import EXPORTS
 from pytest_schedprof.formats.speedscope import read_speedscope
-from pytest_schedprof.formats.workload import write_workload
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.model.workload import Graph, Group, Result, Task, WorkerEvent, Workload
 from pytest_schedprof.store.records import encode, read_record

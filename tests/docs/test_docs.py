@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import msgspec
 import pytest
 from support import Project
 
@@ -26,7 +28,6 @@ from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.plugin import hooks, hookspecs
-from pytest_schedprof.store.records import json_schema
 from pytest_schedprof.virtual.behaviour import TRAITS
 from pytest_schedprof.workloads import WORKLOADS
 from pytest_schedprof.workloads import collections as recorded
@@ -37,10 +38,17 @@ OPTIONS_PAGE = (ROOT / "docs" / "options.md").read_text()
 LIMITS_PAGE = (ROOT / "docs" / "limits.md").read_text()
 
 
+def row_of(page: str, start: str) -> str:
+    """Return the row of a page's tables that begins so."""
+    rows = [line for line in (ROOT / page).read_text().splitlines() if line.startswith(start)]
+    assert len(rows) == 1, f"{page} needs one row that begins with {start!r}, and has {len(rows)}"
+    return rows[0]
+
+
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_every_option_is_documented_in_all_its_forms(option: Option) -> None:
     start = f"| `{option.flag_name}{'`' if option.is_flag else '='}"
-    (row,) = [line for line in OPTIONS_PAGE.splitlines() if line.startswith(start)]
+    row = row_of("docs/options.md", start)
     assert f"`{option.ini_name}`" in row
     assert (f"`{option.name}=" in row) == option.in_marker
 
@@ -55,20 +63,23 @@ def test_every_marker_keyword_fixture_and_hook_is_documented() -> None:
 @pytest.mark.parametrize("name", BUILTIN)
 def test_every_backend_its_metrics_and_its_options_are_documented(name: str) -> None:
     backend = BackendRegistry().make(name, rate_hz=100, options={})
-    page = (ROOT / "docs" / "backends.md").read_text()
-    (row,) = [line for line in page.splitlines() if line.startswith(f"| [`{name}`]")]
-    assert [metric for metric in backend.metrics if f"`{metric}`" not in row] == []
+    row = row_of("docs/backends.md", f"| [`{name}`]")
+    missing = [metric for metric in backend.metrics if f"`{metric}`" not in row]
+    assert missing == [], f"the row of {name} in docs/backends.md lacks these metrics"
     assert ("alone" in row) == backend.disturbs
+    page = (ROOT / "docs" / "backends.md").read_text()
     section = page.partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
     options = set(backend.settings) - {"rate_hz"}
-    assert [option for option in options if f"| `{option}` |" not in section] == []
+    missing = [option for option in options if f"| `{option}` |" not in section]
+    assert missing == [], f"the section `{name}` of docs/backends.md lacks rows of these options"
 
 
 def test_every_metric_and_owner_is_documented() -> None:
     owners = [name for name in OWNER_NAMES if name not in NOT_SCHEDULER]
     names = [f"| `{metric}` |" for metric in METRICS]
     names += [f"`{owner}`" for owner in (*owners, *CLIENT_OWNERS)]
-    assert [name for name in names if name not in LIMITS_PAGE] == []
+    missing = [name for name in names if name not in LIMITS_PAGE]
+    assert missing == [], "docs/limits.md lacks these rows of metrics, or names of owners"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -97,8 +108,9 @@ def test_every_trait_of_hollow_workers_is_documented_with_its_default(kind: str)
 @pytest.mark.parametrize(("kind", "name"), [(Result, "result"), (Run, "run")])
 def test_published_schema_is_the_records_own(kind: type[Result | Run], name: str) -> None:
     """Regenerate the file with `python docs/write_schemas.py`."""
-    published = (ROOT / "docs" / f"{name}.schema.json").read_text()
-    assert published == json_schema(kind)
+    published = json.loads((ROOT / "docs" / f"{name}.schema.json").read_text())
+    assert published.pop("$schema").startswith("https://json-schema.org/")
+    assert published == json.loads(json.dumps(msgspec.json.schema(kind)))
 
 
 def examples(page: str) -> list[str]:

@@ -119,6 +119,20 @@ def test_the_doctor_tries_it_out(environment: None, capsys: pytest.CaptureFixtur
     assert examined.endswith("\nalarm works here\n")
 
 
+def test_what_the_second_backend_counts_is_a_figure_for_limits(
+    installed: Installed, tmp_path: Path
+) -> None:
+    marker = '@pytest.mark.schedprof("gc_pauses <= 1000", backend="pauses")'
+    text = re.sub(r"@pytest.mark.schedprof\(.*\)", marker, FILES["test_alarm.py"])
+    (tmp_path / "test_pauses.py").write_text(text)
+    session = Installed(tmp_path, installed.packages).run("pytest", "-p", "no:cacheprovider")
+    assert session.returncode == 0, session.stdout + session.stderr
+    (record,) = tmp_path.rglob("tests/*/result.json")
+    (backend,) = json.loads(record.read_text())["backends"]
+    assert [limit["verdict"] for limit in backend["limits"]] == ["pass"]
+    assert backend["costs"]["whole"]["gc_pauses"] >= 0
+
+
 def test_one_that_cannot_be_loaded_is_an_error_for_those_who_ask_for_it_alone(
     installed: Installed, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from bokeh_pages import legend_of, lines_of
 from support import Project
 
+from pytest_schedprof.evidence import KINDS
 from pytest_schedprof.model.evidence import MemorySamples, Spans
 from pytest_schedprof.model.metric import SAMPLED
 from pytest_schedprof.model.result import Result
@@ -23,7 +24,7 @@ def test_it(schedprof_scheduler, tasks):
 
 HOLLOW = ("--schedprof-cluster=simulated", "--schedprof-workers=4")
 VIRTUAL = ("--schedprof-cluster=virtual", "--schedprof-workers=4")
-HAD_BY_HOLLOW = {"span", "report", "memory", "tasks", "phases"}
+NOT_OF_HOLLOW = {"transfers", "workers", "local"}
 
 
 def had(result: Result) -> set[str]:
@@ -103,7 +104,7 @@ def test_it_is_not_counted_and_a_scheduler_that_dies_takes_only_its_own(project:
     assert cost_of_a_transition(after) == cost_of_a_transition(without)
     assert had(killed) == set()
     assert all("\n" not in kind.missing for kind in killed.evidence)
-    assert had(after) == HAD_BY_HOLLOW
+    assert had(after) == {*KINDS} - NOT_OF_HOLLOW
     assert tasks_of_spans(project) == [20]
 
 

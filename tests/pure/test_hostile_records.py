@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from mutations import ESCAPES, HOSTILE, changed_bytes, changed_value, damage, write_runs
 
 from pytest_schedprof.cli.main import main
-from pytest_schedprof.cli.open_run import served
+from pytest_schedprof.cli.open import served
 from pytest_schedprof.errors import ArtifactError, BaselineError, SchedprofError, printable
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import BaselinePart, Run

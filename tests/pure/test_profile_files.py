@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from mutations import changed_bytes, changed_value, speedscope
 
 from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats.chrometrace import Trace, mended, read_times, read_trace
+from pytest_schedprof.formats.chrometrace import mended, read_times, read_trace
 from pytest_schedprof.formats.counted import read_counts, with_more
 from pytest_schedprof.formats.exports import EXPORTS
 from pytest_schedprof.formats.pictures import write_flamegraph
@@ -244,15 +244,19 @@ def namer(places: Sequence[CodeLocation]) -> list[str]:
     return [f"{file.rpartition('/')[2].removesuffix('.py')}:{name}" for file, name, _ in places]
 
 
+Trace = tuple[dict[str, dict[str, float]], bool]
+
+
 def read(*events: dict[str, Any], overflow: bool = False) -> Trace:
     return read_trace(json.dumps(document(*events, overflow=overflow)).encode(), namer)
 
 
 def microseconds(trace: Trace) -> dict[str, tuple[int, int]]:
     """Time of each function in microseconds, with and without its callees."""
+    functions, _ = trace
     return {
         name: (round(costs["seconds"] * 1e6), round(costs["self_seconds"] * 1e6))
-        for name, costs in trace.functions.items()
+        for name, costs in functions.items()
     }
 
 
@@ -301,8 +305,8 @@ def test_only_calls_in_the_thread_of_the_loop_and_its_tasks_cost_time() -> None:
     )
     trace = read(*events)
     assert microseconds(trace) == {"a:coroutine": (3, 3), "loop:run": (9, 6)}
-    assert not trace.overflowed
-    assert read(overflow=True) == Trace({}, overflowed=True)
+    assert not trace[1]
+    assert read(overflow=True) == ({}, True)
 
 
 def test_a_trace_without_a_mark_is_refused() -> None:
@@ -370,7 +374,7 @@ def test_costs_are_those_of_the_tree_of_calls(root: Node, since: int) -> None:
     trace = read(*root.events(since))
     assert microseconds(trace) == expected(root, since)
     (outermost,) = list(root.events(since))[-1:]
-    own = sum(costs["self_seconds"] for costs in trace.functions.values())
+    own = sum(costs["self_seconds"] for costs in trace[0].values())
     assert own == pytest.approx(outermost["dur"] * 1e-6)
 
 
@@ -416,7 +420,7 @@ RAW = (
 )
 def test_names_that_viztracer_does_not_escape_are_read(name: str, read_as: str) -> None:
     content = RAW.replace(b"%s", name.encode())
-    functions = read_trace(mended(content), namer).functions
+    functions, _ = read_trace(mended(content), namer)
     assert set(functions) == {f"a:{read_as}"}
     assert functions[f"a:{read_as}"]["seconds"] == pytest.approx(3e-6)
 

@@ -34,7 +34,6 @@ from pytest_schedprof.store.records import (
     begin_run,
     commit_of,
     encode,
-    json_schema,
     read_record,
     write_run,
 )
@@ -67,8 +66,10 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("records") / "result.json"
 
 
-RESULT_SCHEMA: dict[str, Any] = json.loads(json_schema(Result))
-RUN_SCHEMA: dict[str, Any] = json.loads(json_schema(Run))
+RESULT_SCHEMA, RUN_SCHEMA = (
+    json.loads((Path(__file__).parents[2] / "docs" / f"{name}.schema.json").read_text())
+    for name in ("result", "run")
+)
 
 
 @PROPERTY

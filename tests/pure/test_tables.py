@@ -40,14 +40,14 @@ ALLOWED = {
     "measuring/profile.py": {"pyspy"},  # the default of a public function
     "measuring/options.py": {"pyspy", "counts"},  # the defaults of commands and options
     "judge/owners.py": {"viztracer"},  # functions of that package belong to the profiler
-    "model/metric.py": {"instructions"},  # a metric of that name
     "judge/accounts.py": {"counts"},  # whose files are read
     "formats/counted.py": {"counts", "decisions"},  # whose files are read
     "formats/chrometrace.py": {"viztracer"},  # whose format is read
     "formats/workload.py": {"counts"},  # a column of a file
     "replay/hearing.py": {"counts"},  # that column
 }
-"""Names in text that is no list of backends, by file, with the reason."""
+"""Names in text that is no list of backends, by file, with the reason. Metrics may have names of
+backends in their own table."""
 
 ENGLISH = {"counts", "decisions", "instructions", "stalls"}
 """Names that are words of English too: meant where they stand alone or are part of syntax."""
@@ -102,8 +102,12 @@ def test_no_other_room_names_a_backend() -> None:
         path.relative_to(PACKAGE).as_posix(): names_in(path.read_text(encoding="utf-8"))
         for path in modules()
     }
+    named[TABLE] -= METRICS.keys()
     naming = {name: backends for name, backends in named.items() if backends}
-    assert naming == ALLOWED, "its own files name a backend; ALLOWED says why another one does"
+    assert naming == ALLOWED, (
+        "only its own files name a backend: use what it declares, or rename it, or add it to "
+        "ALLOWED with the reason, or to ENGLISH if it is a word of English"
+    )
 
 
 NAMES = frozenset(name for name in METRICS if not METRICS[name].evidence) | frozenset(INCLUSIVE)
@@ -155,7 +159,10 @@ def metrics_named() -> set[tuple[str, str]]:
 
 
 def test_no_other_module_names_a_metric() -> None:
-    assert metrics_named() == set(OTHER_WORDS)
+    assert metrics_named() == set(OTHER_WORDS), (
+        "only model/metric.py and the rooms that measure name a metric: use its constant; what is "
+        "only spelled like it, rename it, or add it to OTHER_WORDS"
+    )
 
 
 def test_ranks_are_distinct_and_in_order() -> None:
@@ -178,8 +185,10 @@ def test_every_metric_is_measured_or_made_of_another() -> None:
     backends = [BackendRegistry().make(name, rate_hz=100, options={}) for name in BUILTIN]
     measured = {metric for backend in backends for metric in backend.metrics}
     of_evidence = {name for name, metric in METRICS.items() if metric.evidence}
-    assert not measured & of_evidence
-    assert measured | of_evidence | {GROWTH} == set(METRICS)
+    assert not measured & of_evidence, "rename it: a backend and a kind of evidence measure it"
+    assert measured | of_evidence | {GROWTH} == set(METRICS), (
+        "a backend needs each metric in `measures`, and METRICS needs each that a backend measures"
+    )
 
 
 def test_kinds_of_evidence_that_limits_need_exist() -> None:

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mutations import changed_bytes
 from random_workloads import Maker, workloads
+from written_workloads import write_workload
 
 from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.formats import workload as formats
-from pytest_schedprof.formats.workload import MAGIC, as_block, read_workload, write_workload
+from pytest_schedprof.formats.workload import MAGIC, as_block, read_workload
 from pytest_schedprof.model.workload import Graph, Group, Result, Task, Workload
 
 
@@ -35,13 +36,12 @@ def test_the_property_is_about_every_field() -> None:
     assert {field.name for field in untried} == {"is_cut"}
 
 
-def test_results_are_in_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_in_several_blocks() -> None:
     tasks = [Task(number, Group("inc"), [], {}) for number in range(10)]
     results = {task.number: Result(0.5, 1e-6, task.number, False) for task in tasks}
     workload = Workload(graphs=[Graph(0.0, 0, tasks, [9])], results=results)
     whole = len(write_workload(workload))
-    monkeypatch.setattr(formats, "TOGETHER", 3)
-    content = write_workload(workload)
+    content = write_workload(workload, together=3)
     assert len(content) > whole
     assert read_workload(content) == workload
     assert len(read_workload(content[:-1]).results) == 9

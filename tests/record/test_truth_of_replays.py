@@ -14,9 +14,10 @@ from distributed import Client, as_completed, wait
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_release import OPTIONS, begin, end
+from written_workloads import write_workload
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.formats.workload import read_workload, write_workload
+from pytest_schedprof.formats.workload import read_workload
 from pytest_schedprof.model.workload import Graph, Group, Release, Result, Task, Workload
 from pytest_schedprof.replay.fetching import record_workload
 from pytest_schedprof.replay.following import Order, scripts_of

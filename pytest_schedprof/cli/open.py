@@ -15,11 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.cli.main import Commands, add_command, add_run, say
+from pytest_schedprof.cli.main import add_run, say
 from pytest_schedprof.model.backend import artifacts_of, kind_of
 from pytest_schedprof.store.run_directory import in_use
 from pytest_schedprof.store.runs import KeptRun, KeptTest, find_run
 
+PURPOSE = "open a run in the browser"
+DESCRIPTION = (
+    "Serves the files of a run on a free local port until a Ctrl-C, and says what opens the "
+    "profiles of a test."
+)
 EXAMPLE = """\
 examples: schedprof open .schedprof/latest
           schedprof open .schedprof/latest test_shuffle
@@ -27,17 +32,7 @@ examples: schedprof open .schedprof/latest
 exit status: 0 after a Ctrl-C, 1 if the run cannot be read, 2 for a mistake"""
 
 
-def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
-    parser = add_command(
-        commands,
-        "open",
-        run,
-        purpose="open a run in the browser",
-        description="Serves the files of a run on a free local port until a Ctrl-C, and says what "
-        "opens the profiles of a test.",
-        example=EXAMPLE,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
     parser.add_argument("test", nargs="?", metavar="TEST", help="test ID, or a unique part of it")
     parser.add_argument("--no-browser", action="store_true", help="only print the URL")
