@@ -148,7 +148,7 @@ class _Reader:
             stack = msgspec.json.decode(raw, type=tuple[int, ...])
         except UNREADABLE as error:
             raise FormatError(f"schedprof: speedscope sample {raw[:80]!r}: {error}") from error
-        if any(not 0 <= frame < len(self._file.shared.frames) for frame in stack):
+        if stack and (min(stack) < 0 or max(stack) >= len(self._file.shared.frames)):
             raise FormatError(
                 f"schedprof: speedscope sample {raw[:80]!r} names a frame that the file "
                 f"does not hold; it has {len(self._file.shared.frames)}"
@@ -213,7 +213,7 @@ def name_frames(
     names = namer([(frame.file or "", frame.name, frame.line or 0) for frame in file.frames])
     index_of: dict[Stack, int] = {}
     merged = [
-        index_of.setdefault(tuple(names[frame] for frame in stack), len(index_of))
+        index_of.setdefault(tuple(map(names.__getitem__, stack)), len(index_of))
         for stack in file.stacks
     ]
     return SampleProfile(
