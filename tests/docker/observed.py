@@ -43,17 +43,15 @@ class Observed:
         return cost.total["calls"] / backend.window.tasks
 
     def has_seen_burning(self, backend: str) -> bool:
-        """Return whether a sampler saw half of the 0.5 s that `burn` runs in the scheduler, and
-        nothing more often.
+        """Return whether a sampler saw half of the 0.5 s that `burn` runs in the scheduler.
 
-        The share is not used, because it depends on what else the machine, its load and TLS make a
-        scheduler do.
+        How often it saw anything else depends on the machine: where others want the processor too,
+        py-spy finds a thread that waits for it in a write, as often as in `burn`.
         """
         shares = self._backend(backend).shares
         assert shares is not None
         (burning,) = [s for s in shares.functions if s.function.endswith("burn_scheduler_cpu")]
-        hottest = max(shares.functions, key=lambda share: share.self_share.value)
-        return hottest is burning and burning.share.value * shares.busy_samples > 25
+        return burning.share.value * shares.busy_samples > 25
 
     def artifact(self, backend: str) -> str:
         """Read the only file of a backend, which may be compressed."""
