@@ -81,8 +81,16 @@ class CountsBackend(RemoteBackend):
     artifacts = (Artifact("counts.json", JSON),)
     options_type = CountsOptions
     measures = frozenset(
-        {"calls", "bytecodes", CLIENT, "transitions"}
-        | {"messages_in", "messages_out", "bytes_in", "bytes_out"}
+        {
+            "calls",
+            "bytecodes",
+            CLIENT,
+            "transitions",
+            "messages_in",
+            "messages_out",
+            "bytes_in",
+            "bytes_out",
+        }
     )
     sees_threads = True
     disturbs = True

@@ -101,11 +101,11 @@ class Registry(Generic[T]):
             return self._added[name]
         if name in self.builtin:
             module = import_module(f"{self.base.__module__.rpartition('.')[0]}.{name}")
-            classes = (each for each in vars(module).values() if isinstance(each, type))
-            own = (each for each in classes if each.__module__ == module.__name__)
-            (loaded,) = (each for each in own if issubclass(each, self.base))
-            checked: T = self.checked(loaded, repr(name))
-            return checked
+            classes = [value for value in vars(module).values() if isinstance(value, type)]
+            own: list[Any] = [of for of in classes if of.__module__ == module.__name__]
+            (loaded,) = (of for of in own if issubclass(of, self.base))
+            built_in: T = loaded
+            return built_in
         if name in self._installed:
             return self._load_entry(name, self._installed[name])
         raise self.unknown(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -144,10 +144,18 @@ def choose_backends(
     best, names = LIGHTEST if in_main_thread else FROM_OUTSIDE, list[str]()
     for metric in dict.fromkeys(limit.measured for limit in settings.limit if not limit.evidence):
         if not any(metric in registry.facts_of(name).measures for name in names):
-            others = (*recommended(registry.facts.values()), *registry.facts)
-            able = (of for of in (best, *others) if metric in registry.facts_of(of).measures)
+            able = (
+                of for of in _preferred(best, registry) if metric in registry.facts_of(of).measures
+            )
             names.extend(islice(able, 1))
     return settings._replace(backend=tuple(names) or (best,))
+
+
+def _preferred(best: str, registry: BackendRegistry) -> Iterator[str]:
+    """Yield backends, the best one first; the others are imported only when they are needed."""
+    yield best
+    yield from recommended(registry.facts.values())
+    yield from registry.facts
 
 
 def make_plan(

@@ -110,7 +110,7 @@ def read_option(raw: Any) -> tuple[str, str, str]:
 
 
 READERS: Mapping[str, Reader] = {
-    "backend": Reader(read_names, "names of backends, or 'off'"),
+    "backend": Reader(read_names, "names of backends, 'auto' or 'off'"),
     "dir": Reader(read_text, "a path"),
     "keep": Reader(read_keep, "a size such as 20MB or 0, or 'all'"),
     "runs": Reader(read_runs, "a number of runs, at least 1, or 'all'"),

@@ -247,9 +247,9 @@ def test_users_callbacks_are_called(project: Project) -> None:
     evidence: dict[str, Any] = {piece.kind: piece for piece in project.result().evidence}
     assert evidence["local"].artifacts == ("local.json", "local.html")
     for kind in EvidenceRegistry().kinds(["all"]):
-        here = {"tasks": "no worker finished a task of the test", "transfers": NO_WORKER}
+        reasons = {"tasks": "no worker finished a task of the test", "transfers": NO_WORKER}
         if kind in HERE:
-            assert evidence[kind.name].missing == here.get(kind.name, NONE_HERE)
+            assert evidence[kind.name].missing == reasons.get(kind.name, NONE_HERE)
         else:
             needed = NO_SCHEDULER if Need.SCHEDULER in kind.needs else ""
             assert evidence[kind.name].missing == needed

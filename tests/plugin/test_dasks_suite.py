@@ -175,7 +175,7 @@ def test_a_scheduler_whose_loop_is_in_a_thread(project: Project) -> None:
         assert 4 < counted.limits[0].findings[0].estimate.value <= 6.5
 
 
-def test_a_loop_that_is_blocked_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blocked_loop_fails_its_test(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was to run there runs no later either: it would count for ever."""
     monkeypatch.setattr(in_process, "LOOP_S", 0.2)
     ran: list[bool] = []
