@@ -209,10 +209,22 @@ class Child:
 
     def give_up(self, why: str) -> None:
         """End the process, and note why and what it did."""
-        is_stopped = state(self.process.pid) == "T"
-        doing = "it was stopped by a signal" if is_stopped else self._place()
-        self.reason = f"{why}, and was ended: {doing}"
+        doing = "it was stopped by a signal" if self.is_stopped else self._place()
+        self.end(f"{why}, and was ended: {doing}")
+
+    def end(self, reason: str) -> None:
+        """End the process, and note why."""
+        self.reason = reason
         self.process.kill()
+
+    @property
+    def is_stopped(self) -> bool:
+        return state(self.process.pid) == "T"
+
+    def failure(self) -> str | None:
+        """Return how the process ended, if it did not end as it should."""
+        death = self.death()
+        return death if self.process.returncode else None
 
     def _place(self) -> str:
         """Say where the process's first thread is, by what it logs when a signal comes."""
@@ -314,11 +326,15 @@ LEAST_S = 5.0
 
 
 class Watch:
-    """Asks a process for signs of life, and ends it if there are none for too long."""
+    """Asks a process for signs of life, and ends it if there are none for too long.
 
-    def __init__(self, child: Child, patience_s: float) -> None:
+    It ends a scheduler too if no process of workers is left: a test would wait for ever.
+    """
+
+    def __init__(self, child: Child, patience_s: float, workers: Sequence[Child] = ()) -> None:
         self.patience_s = patience_s
         self._child = child
+        self._workers = workers
         # A lock, because tests may replace whatever else waits, and the clocks.
         self._over = _thread.allocate_lock()
         self._over.acquire()
@@ -327,10 +343,19 @@ class Watch:
 
     def _watch(self) -> None:
         """Count the questions without an answer: while this process was stopped, none was asked."""
-        unanswered = 0
+        unanswered = stopped = 0
         try:
             self._child.ask()
             while not self._over.acquire(timeout=max(self.patience_s, LEAST_S) / QUESTIONS):
+                failures = [worker.failure() for worker in self._workers]
+                if failures and all(failures):
+                    return self._child.end(f"was ended: {failures[0]}, and no worker is left")
+                stopped = stopped + 1 if self._are_workers_stopped() else 0
+                if stopped == QUESTIONS - 1:
+                    return self._child.end(
+                        "was ended: signals stopped all processes of workers for "
+                        f"{self.patience_s:g} s"
+                    )
                 unanswered += 1
                 if self._child.has_answered():
                     unanswered = 0
@@ -341,6 +366,9 @@ class Watch:
                     )
         except (OSError, ValueError):
             return  # it has ended, or the test closed its descriptors
+
+    def _are_workers_stopped(self) -> bool:
+        return bool(self._workers) and all(worker.is_stopped for worker in self._workers)
 
     def end(self) -> None:
         self._over.release()

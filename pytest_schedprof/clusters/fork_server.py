@@ -9,6 +9,7 @@ Processes that stand still do not see that the session is gone, and are killed a
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import json
 import os
@@ -60,6 +61,7 @@ class Forked:
         self.returncode: int | None = None
         self._pidfd = pidfd
         self._status = status
+        self._lock = _thread.RLock()  # the watch over a cluster asks from its own thread
 
     def poll(self) -> int | None:
         """Return the exit status, or None while the process runs."""
@@ -73,15 +75,16 @@ class Forked:
         Raises:
             subprocess.TimeoutExpired: if it did not end in time.
         """
-        if self.returncode is None:
-            if not select.select([self._status], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
-            status = os.read(self._status, 100)
-            # A server that was killed tells nothing; its processes see that, and end.
-            self.returncode = int(status) if status else -signal.SIGKILL
-            os.close(self._status)
-            os.close(self._pidfd)
-        return self.returncode
+        with self._lock:
+            if self.returncode is None:
+                if not select.select([self._status], [], [], timeout)[0]:
+                    raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+                status = os.read(self._status, 100)
+                # A server that was killed tells nothing; its processes see that, and end.
+                self.returncode = int(status) if status else -signal.SIGKILL
+                os.close(self._status)
+                os.close(self._pidfd)
+            return self.returncode
 
     def terminate(self) -> None:
         """Ask the process to end, if it runs."""

@@ -146,7 +146,8 @@ class OwnCluster(Cluster):
     def watch(self, patience_s: float) -> None:
         patience_s = self._patience(patience_s)
         if self._watch is None:
-            self._watch = Watch(self._children[-1], patience_s)
+            *workers, scheduler = self._children
+            self._watch = Watch(scheduler, patience_s, workers)
         self._watch.patience_s = patience_s
 
     def death(self, patience_s: float = 0) -> str | None:

@@ -13,6 +13,7 @@ from pytest_schedprof.clusters.contract import Cluster, ClusterRequest, ClusterS
 from pytest_schedprof.clusters.fork_server import SERVERS
 from pytest_schedprof.clusters.options import check_cluster_options
 from pytest_schedprof.clusters.under_test import (
+    DYING_S,
     SchedulerUnderTest,
     Surroundings,
     clean,
@@ -22,9 +23,6 @@ from pytest_schedprof.clusters.under_test import (
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import SchedprofError, SchedulerLostError, SettingsError
 from pytest_schedprof.virtual.behaviour import RecordedTasks, read_trait
-
-DYING_S = 2.0
-"""How long a scheduler that hung up may take to be seen dead."""
 
 
 def start(spec: ClusterSpec, *, timeout_s: float) -> Cluster:

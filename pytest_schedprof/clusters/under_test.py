@@ -21,6 +21,8 @@ from pytest_schedprof.errors import ClusterError, SchedprofError, SchedulerLostE
 
 CLEANING_S = 5.0
 CLOSING_S = 20.0
+DYING_S = 2.0
+"""How long a scheduler that hung up may take to be seen dead."""
 
 IN_BODYS_THREAD: ContextVar[bool] = ContextVar("schedprof_in_bodys_thread", default=True)
 """Whether a window begins in the thread that runs the body."""
@@ -204,9 +206,8 @@ def open_scheduler(cluster: Cluster, control: Control) -> Iterator[SchedulerUnde
         keep_time(client)
         vars(client)["schedprof_workload"] = cluster.options.get("workload")  # `replay` reads it
     except (OSError, ValueError) as error:
-        raise SchedulerLostError(
-            f"schedprof: no scheduler answers at {cluster.address!r}: {error}"
-        ) from error
+        what = cluster.death(DYING_S) or f"no scheduler answers at {cluster.address!r}: {error}"
+        raise SchedulerLostError(f"schedprof: {what}") from error
     try:
         yield SchedulerUnderTest(client, cluster, control)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
 import pytest
@@ -134,3 +135,36 @@ def test_it(schedprof_scheduler):
 def test_next(schedprof_scheduler):
     pass
 """
+
+
+WITHOUT_WORKERS = """
+import signal
+from pytest_schedprof.clusters.own import OwnCluster
+
+@pytest.fixture(autouse=True)
+def little_patience(monkeypatch):
+    watch = OwnCluster.watch  # how long a start may take stays as it is
+    monkeypatch.setattr(OwnCluster, "watch", lambda cluster, patience_s: watch(cluster, 5))
+
+@pytest.mark.schedprof(backend="cputime")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGSTOP"])
+def test_it(schedprof_scheduler, name):
+    client = schedprof_scheduler.client
+    for pid in set(client.run(os.getpid).values()):
+        os.kill(pid, getattr(signal, name))
+    client.submit(inc, 1).result()
+
+@pytest.mark.schedprof(backend="cputime")
+def test_next(schedprof_scheduler):
+    assert schedprof_scheduler.client.submit(inc, 1).result() == 2
+"""
+
+
+def test_body_whose_workers_are_lost_does_not_wait_for_ever(project: Project) -> None:
+    outcome = harmed(project, WITHOUT_WORKERS)
+    verdicts = {"test_it[SIGTERM]": "failed", "test_it[SIGSTOP]": "failed", "test_next": "passed"}
+    assert outcome.verdicts == verdicts, outcome.output
+    killed, stopped = lines(outcome, "schedprof: the scheduler's process ")
+    assert re.search("was ended: the workers' process .* by signal 15, and no worker is", killed)
+    assert "was ended: signals stopped all processes of workers for 5 s" in stopped
+    outcome.expect_nothing_left()
