@@ -45,6 +45,7 @@ from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome
 from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.run import by_test
 from pytest_schedprof.store.records import read_record
 from pytest_schedprof.workloads import WORKLOADS
 
@@ -111,7 +112,7 @@ class Side:
 
     def against(self, other: Side) -> list[Comparison]:
         """Compare another side with this one, workload by workload."""
-        comparisons = compare(self.whole, other.whole).comparisons
+        comparisons = compare(by_test(self.whole), by_test(other.whole)).comparisons
         return [comparison for comparison in comparisons if comparison.same or comparison.changes]
 
 

@@ -28,6 +28,7 @@ from figures import closing_line
 from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.model.comparison import Change, Outcome
 from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.run import by_test
 from pytest_schedprof.store.records import read_record
 
 TIMEOUT_S = 900
@@ -103,7 +104,7 @@ def run(place: Path, number: int, numbers: int) -> Run:
 
 def regressed(before: Run, after: Run) -> Sequence[Change]:
     """Return what regressed between two runs."""
-    (comparison,) = compare([before.result], [after.result]).comparisons
+    (comparison,) = compare(by_test([before.result]), by_test([after.result])).comparisons
     return comparison.of(Outcome.REGRESSED)
 
 

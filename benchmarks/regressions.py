@@ -53,6 +53,7 @@ from pytest_schedprof.measuring.settings import Settings, read_call
 from pytest_schedprof.model.comparison import Comparison, Outcome
 from pytest_schedprof.model.limit import Estimate, Verdict
 from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.run import by_test
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from injection import plant, uproot
@@ -160,7 +161,7 @@ def assessed(profiled: ProfiledTest) -> Result:
 
 
 def compared(before: Result, after: Result) -> Comparison:
-    (comparison,) = compare([before], [after]).comparisons
+    (comparison,) = compare(by_test([before]), by_test([after])).comparisons
     for reason in comparison.reasons:  # on a busy machine: neither a false alarm nor a valid trial
         print("not compared:", reason)
     return comparison

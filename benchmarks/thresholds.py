@@ -44,6 +44,7 @@ from pytest_schedprof.judge.series import LEAST_RUNS
 from pytest_schedprof.judge.timed import CPU_RISE, SEEN_FROM, SHARE_RISE
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.run import by_test
 from pytest_schedprof.store.baselines import MOST_RUNS
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -86,7 +87,7 @@ def history(case: Case) -> bool:
 
 def _is_regressed(case: Case, past: Sequence[Result] | None = None) -> bool:
     earlier = None if past is None else lambda test_id: past
-    report = compare([case.earlier[-1]], [case.after], earlier=earlier)
+    report = compare(by_test([case.earlier[-1]]), by_test([case.after]), earlier=earlier)
     return report.verdict is Verdict.FAIL
 
 

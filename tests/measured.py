@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_schedprof.judge.compare import compare
+from pytest_schedprof.judge import compare as comparing
 from pytest_schedprof.judge.costs import Costs, unit_of
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.judge.shares import shares_of
+from pytest_schedprof.model.comparison import Report
 from pytest_schedprof.model.limit import Estimate, Finding, LimitResult, Verdict
 from pytest_schedprof.model.profile import CostProfile, SampleProfile, Stack, Thread
 from pytest_schedprof.model.result import (
@@ -22,6 +23,7 @@ from pytest_schedprof.model.result import (
     Segment,
     Window,
 )
+from pytest_schedprof.model.run import by_test
 
 SCHEDULER = "distributed.scheduler:SchedulerState"
 TRANSITION = f"{SCHEDULER}._transition"
@@ -147,6 +149,10 @@ def limited(*verdicts: Verdict, text: str = "calls <= 1", note: str = "", **fact
         for verdict in verdicts
     )
     return measured(replace(counted({TRANSITION: 7.0}), limits=tuple(limits)), **facts)
+
+
+def compare(before: Sequence[Result], after: Sequence[Result], **facts: Any) -> Report:
+    return comparing.compare(by_test(before), by_test(after), **facts)
 
 
 def changed(factor: float, functions: int = 1, **facts: Any) -> Result:

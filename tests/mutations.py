@@ -9,9 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from measured import counted, measured, sampled
+from measured import compare, counted, measured, sampled
 
-from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Estimate, Finding, LimitResult, Verdict

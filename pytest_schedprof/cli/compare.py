@@ -74,11 +74,11 @@ def load_both(before: str, after: str, directory: str, *, has_past: bool = False
     one = load(before, directory, other=apart)
     names = (one.name, other.name)
     earlier = one.earlier if has_past else None
-    report = compare(one.results, other.results, names=names, earlier=earlier)
+    report = compare(one.tests, other.tests, names=names, earlier=earlier)
     if not report.comparisons:
         raise BaselineError(
             f"schedprof: {before!r} and {after!r} have no measured test in common "
-            f"({len(one.results)} and {len(other.results)} tests)"
+            f"({len(one.tests)} and {len(other.tests)} tests)"
         )
     if not any(comparison.parting for comparison in report.comparisons):
         return report

@@ -109,6 +109,9 @@ def holds_frame(content: bytes, name: str, path: str) -> bool:
     return any(frame.name == name and frame.file == path for frame in frames)
 
 
+_STACK = msgspec.json.Decoder(tuple[int, ...])
+
+
 class _Reader:
     def __init__(self, file: _File) -> None:
         self._file = file
@@ -125,8 +128,13 @@ class _Reader:
                 f"schedprof: speedscope profile {profile.name!r} is {profile.type!r}; "
                 "only 'sampled' profiles hold samples"
             )
-        indexes = array("q", (self._index(bytes(raw)) for raw in profile.samples))
-        filled = array("q", (index for index in indexes if self._stacks[index]))
+        samples = [bytes(raw) for raw in profile.samples]
+        for raw in dict.fromkeys(samples):
+            if raw not in self._index_of:
+                self._index_of[raw] = len(self._stacks)
+                self._stacks.append(self._decode(raw))
+        indexes = array("q", map(self._index_of.__getitem__, samples))
+        filled = array("q", filter(self._stacks.__getitem__, indexes))
         if not 0 <= profile.endValue - profile.startValue <= MOST_SECONDS:
             raise FormatError(
                 f"schedprof: speedscope profile {profile.name!r} lasts from "
@@ -136,16 +144,9 @@ class _Reader:
         seconds = (profile.endValue - profile.startValue) / max(1, len(indexes))
         return Samples(profile.name, filled, len(indexes) - len(filled), seconds)
 
-    def _index(self, raw: bytes) -> int:
-        index = self._index_of.get(raw)
-        if index is None:
-            index = self._index_of[raw] = len(self._stacks)
-            self._stacks.append(self._decode(raw))
-        return index
-
     def _decode(self, raw: bytes) -> tuple[int, ...]:
         try:
-            stack = msgspec.json.decode(raw, type=tuple[int, ...])
+            stack = _STACK.decode(raw)
         except UNREADABLE as error:
             raise FormatError(f"schedprof: speedscope sample {raw[:80]!r}: {error}") from error
         if stack and (min(stack) < 0 or max(stack) >= len(self._file.shared.frames)):

@@ -9,7 +9,7 @@ verdict (both in `model/comparison.py`). `matching.py` says before what may be c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, log2, sqrt
 from typing import TypeAlias, TypeVar
@@ -55,10 +55,13 @@ from pytest_schedprof.model.result import Result
 Earlier: TypeAlias = Callable[[str], Sequence[Result]]
 """Reads the results of a test in the runs before the newest one of a series."""
 
+Measurements: TypeAlias = Mapping[tuple[str, str], Sequence[Measurement]]
+"""Those of one side by test and backend, the newest first."""
+
 
 def compare(
-    before: Sequence[Result],
-    after: Sequence[Result],
+    before: Mapping[str, Sequence[Result]],
+    after: Mapping[str, Sequence[Result]],
     *,
     names: tuple[str, str] = ("before", "after"),
     earlier: Earlier | None = None,
@@ -66,31 +69,41 @@ def compare(
     """Compare all tests of two sets of results, and list the tests that only one set has.
 
     Args:
+        before: the earlier results by test; those of a test are asked for when it is compared.
+        after: the later results.
         names: of the two sets.
         earlier: the runs before the first set, if that is the newest run of a series.
     """
-    olds, news = measurements(before), measurements(after)
-    old_ids, new_ids = {key[0] for key in olds}, {key[0] for key in news}
-    unusable = {result.test_id for result in after} - new_ids
+    old_ids, new_ids = set[str](), set[str]()
+    comparisons: list[Comparison] = []
+    for test_id in dict.fromkeys((*before, *after)):
+        olds, news = (measurements(side.get(test_id, ())) for side in (before, after))
+        if olds:
+            old_ids.add(test_id)
+            comparisons += _of_test(test_id, olds, news, earlier)
+        if news:
+            new_ids.add(test_id)
+    unusable = {*after} - new_ids
     renamed = renamed_tests(old_ids - new_ids - unusable, new_ids - old_ids)
-    origin = {new: old for old, new in renamed}
-    comparisons = [
-        compare_one(
-            with_earlier(olds.get((old_id, backend), []), earlier, old_id, backend),
-            newest,
-            is_series=earlier is not None,
-        )
-        for (test_id, backend), (newest, *_) in sorted(news.items())
-        if (old_id := origin.get(test_id, test_id)) in old_ids
-    ]
+    for old, new in renamed:
+        olds, news = measurements(before[old]), measurements(after[new])
+        comparisons += _of_test(old, olds, news, earlier)
     return Report(
         *names,
-        tuple(comparisons),
-        new=tuple(sorted(new_ids - old_ids - origin.keys())),
-        vanished=tuple(sorted(old_ids - new_ids - unusable - set(origin.values()))),
+        tuple(sorted(comparisons, key=lambda of: (of.test_id, of.backend))),
+        new=tuple(sorted(new_ids - old_ids - {new for _, new in renamed})),
+        vanished=tuple(sorted(old_ids - new_ids - unusable - {old for old, _ in renamed})),
         renamed=tuple(renamed),
         unusable=tuple(sorted(unusable)),
     )
+
+
+def _of_test(
+    old_id: str, olds: Measurements, news: Measurements, earlier: Earlier | None
+) -> Iterator[Comparison]:
+    for (_, backend), (newest, *_) in news.items():
+        candidates = with_earlier(olds.get((old_id, backend), []), earlier, old_id, backend)
+        yield compare_one(candidates, newest, is_series=earlier is not None)
 
 
 def with_earlier(

@@ -15,9 +15,8 @@ If the test runs in the profiled process, so do workers and clients. There
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cache
-from itertools import repeat
+from collections.abc import Callable, Iterable
+from functools import cache, partial
 
 from pytest_schedprof.model.profile import (
     BODY,
@@ -274,6 +273,16 @@ def _is_any(function: Function, patterns: tuple[str, ...]) -> bool:
     return any(compile_pattern(pattern).fullmatch(function) for pattern in patterns)
 
 
+def _any_of(patterns: tuple[str, ...]) -> Callable[[Function], bool]:
+    """Return what tells quickly, for all functions of many stacks, whether a pattern matches."""
+    return cache(partial(_is_any, patterns=patterns))
+
+
+_is_of_test, _is_scheduled = _any_of(TEST), _any_of(SCHEDULED)
+_is_schedulers_own = _any_of(SCHEDULERS_OWN)
+
+
+@cache
 def _is_library(function: Function) -> bool:
     return _is_any(function, LIBRARIES) and not _is_any(function, TESTING)
 
@@ -341,18 +350,14 @@ def owner_of_stack(stack: Stack, is_shared: bool = False) -> str:
     """
     if side := next(filter(None, map(side_of, stack)), None):
         return side
-    if _has_any(stack, TEST) and not _has_any(stack, SCHEDULED):
+    if any(map(_is_of_test, stack)) and not any(map(_is_scheduled, stack)):
         return "client"
     owner = _owner_of_innermost(stack)
     if not is_shared or owner in NOT_SCHEDULER:
         return owner
     if _is_of_body(stack):
         return "client"
-    return owner if _has_any(stack, SCHEDULERS_OWN) else UNDIVIDED
-
-
-def _has_any(stack: Stack, patterns: tuple[str, ...]) -> bool:
-    return any(map(_is_any, stack, repeat(patterns)))
+    return owner if any(map(_is_schedulers_own, stack)) else UNDIVIDED
 
 
 def is_waiting(stack: Stack) -> bool:
@@ -372,7 +377,7 @@ def undivided_subjects(stack: Stack) -> frozenset[str]:
 
 def _is_of_body(stack: Stack) -> bool:
     """Whether an event loop called a function that is not a library's: the body of a test."""
-    scheduled = [i for i, function in enumerate(stack) if _is_any(function, SCHEDULED)]
+    scheduled = [i for i, function in enumerate(stack) if _is_scheduled(function)]
     called = stack[scheduled[-1] + 1 :] if scheduled else ()
     outermost = next((function for function in called if not _is_any(function, LOOP)), None)
     return outermost is not None and not _is_library(outermost)

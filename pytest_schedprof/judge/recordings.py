@@ -38,11 +38,13 @@ class Names:
 
     def __call__(self, places: Sequence[CodeLocation]) -> list[Function]:
         """Return `module:qualname` of each place."""
-        recorded = [self._recorded(file, name) for file, name, _ in places]
-        return [
-            function or f"{self._module(file)}:{name}"
-            for function, (file, name, _) in zip(recorded, places, strict=True)
-        ]
+        functions = [(file, name) for file, name, _ in places]  # each is there for many lines
+        recorded = {place: self._recorded(*place) for place in dict.fromkeys(functions)}
+        names = {
+            (file, name): function or f"{self._module(file)}:{name}"
+            for (file, name), function in recorded.items()
+        }
+        return [names[place] for place in functions]
 
     @cached_property
     def _aliases(self) -> dict[tuple[str, str], list[Function]]:
@@ -83,15 +85,20 @@ def _readings(file: str) -> tuple[tuple[str, str], ...]:
     return tuple((path[:start], stem[start:].replace("/", ".")) for start in starts)
 
 
+def only_busy(profile: SampleProfile) -> SampleProfile:
+    """Return a profile in which stacks that are not of busy samples of the scheduler are empty."""
+    kept = (busy_stack(stack, profile.is_shared) for stack in profile.stacks)
+    return replace(profile, stacks=tuple(busy.stack if busy else () for busy in kept))
+
+
 def busy_stacks(profiles: Iterable[SampleProfile]) -> Counter[Stack]:
     """Count the busy samples of the scheduler by stack; shares are fractions of their sum."""
     counts: Counter[Stack] = Counter()
     for profile in profiles:
-        kept = [busy_stack(stack, profile.is_shared) for stack in profile.stacks]
         for thread in profile.threads:
             for index, count in Counter(thread.samples).items():
-                if busy := kept[index]:
-                    counts[busy.stack] += count
+                if stack := profile.stacks[index]:
+                    counts[stack] += count
     return counts
 
 
@@ -122,7 +129,7 @@ class Recorded:
     stacks: Counter[Stack] = field(default_factory=Counter)
     problem: str = ""
     profiles: tuple[SampleProfile, ...] = ()
-    """The samples of all rounds, in their order."""
+    """The busy samples of all rounds, in their order."""
     unit: str = ""
     """Unit of costs."""
     cost: float = 1.0
@@ -134,7 +141,7 @@ def read_samples(directory: Path, backend: BackendResult) -> Recorded:
     if backend.shares is None or not files:
         return Recorded(problem=f"{backend.backend} kept no samples")
     try:
-        profiles = tuple(_profiles(directory, files, backend.shares))
+        profiles = tuple(map(only_busy, _profiles(directory, files, backend.shares)))
         return Recorded(busy_stacks(profiles), profiles=profiles)
     except SchedprofError as error:
         return Recorded(problem=reason_of(error))

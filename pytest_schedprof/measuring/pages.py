@@ -16,7 +16,7 @@ from pytest_schedprof.judge.recordings import Saved, other_of
 from pytest_schedprof.judge.series import Choice, series_in
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.explanation import Explanation
-from pytest_schedprof.model.run import Series
+from pytest_schedprof.model.run import Series, by_test
 from pytest_schedprof.report.pages import PAGE, page_of_run, page_of_test
 from pytest_schedprof.report.trends import shown_series
 from pytest_schedprof.store.run_directory import write
@@ -83,7 +83,7 @@ def _compared(run: RunFiles, before: RunFiles) -> RunFiles:
         BaselineError: if they have no test in common.
     """
     names = (before.path.name, run.path.name)
-    report = compare(before.results, run.results, names=names)
+    report = compare(by_test(before.results), by_test(run.results), names=names)
     if not report.comparisons:
         raise BaselineError(
             f"schedprof: {str(before.path)!r} and {str(run.path)!r} have no test in common that "

@@ -89,6 +89,14 @@ def setting_of(result: Result) -> str:
     return ", ".join(filter(None, words))
 
 
+def by_test(results: Iterable[Result]) -> dict[str, list[Result]]:
+    """Group results by test."""
+    tests: dict[str, list[Result]] = {}
+    for result in results:
+        tests.setdefault(result.test_id, []).append(result)
+    return tests
+
+
 def identities(results: Iterable[Result]) -> set[object]:
     """Return what tells measurements apart: of two with the same identity the later one counts."""
     return {identity for result in results for identity in _identities(result)}

@@ -54,8 +54,9 @@ def load_reference(config: pytest.Config, source: str) -> None:
     """
     directory = str(session_settings(config).dir)
     run = config.stash[COMPARED_RUN] = kept_run(source, directory)
-    name, results, earlier = load(source, directory)
-    config.stash[REFERENCE] = Reference(name, results, run=run, earlier=earlier)
+    loaded = load(source, directory)
+    reference = Reference(loaded.name, loaded.results, run=run, earlier=loaded.earlier)
+    config.stash[REFERENCE] = reference
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(TestInventory(), "schedprof-inventory")
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from pytest_schedprof.judge.owners import FOREIGN, owner_of, side_of
 from pytest_schedprof.judge.recordings import Other, read_calls, read_others, read_samples, trimmed
-from pytest_schedprof.judge.shares import busy_stack
 from pytest_schedprof.model.backend import KnownBackends
 from pytest_schedprof.model.profile import Function, SampleProfile, Stack
 from pytest_schedprof.model.result import BackendResult, SampledShares
@@ -144,23 +143,28 @@ def _nodes_of(tree: CallTree, least: float) -> dict[Stack, int]:
     totals = _totals(tree)
     smallest = least * sum(tree.own)
     nodes: dict[Stack, int] = {}
-    path: list[tuple[str, int]] = []
+    stack: list[Function] = []
+    path: list[int] = []
     for number, (depth, name) in enumerate(zip(tree.depths, tree.names, strict=True)):
         is_kept = totals[number] >= smallest or not depth
-        path[depth:] = [(tree.functions[name], number if is_kept else path[depth - 1][1])]
+        stack[depth:] = [tree.functions[name]]
+        path[depth:] = [number if is_kept else path[depth - 1]]
         if tree.own[number]:
-            nodes[tuple(function for function, _ in path)] = path[-1][1]
+            nodes[tuple(stack)] = path[-1]
     return nodes
 
 
 def _totals(tree: CallTree) -> list[int]:
     """Return the samples of each node with those of its callees."""
     totals = list(tree.own)
+    callers: list[int] = []
     path: list[int] = []
     for number, depth in enumerate(tree.depths):
         path[depth:] = [number]
-        for above in path[:-1]:
-            totals[above] += tree.own[number]
+        callers.append(path[depth - 1])
+    for number in reversed(range(len(totals))):
+        if tree.depths[number]:
+            totals[callers[number]] += totals[number]
     return totals
 
 
@@ -184,15 +188,15 @@ def _add(
     start: float,
     length: float,
 ) -> None:
-    kept = [busy_stack(stack, profile.is_shared) for stack in profile.stacks]
-    numbers = [nodes.get(busy.stack, -1) if busy else -1 for busy in kept]
+    numbers = [nodes.get(stack) for stack in profile.stacks]
+    last = len(slices.samples) - 1
     for thread in profile.threads:
         step = length / max(1, len(thread.samples))
         for place, index in enumerate(thread.samples):
-            at = min(int(start + place * step), len(slices.samples) - 1)
+            at = min(int(start + place * step), last)
             slices.samples[at] += 1
-            if numbers[index] >= 0:
-                slices.nodes[at][numbers[index]] += 1
+            if (number := numbers[index]) is not None:
+                slices.nodes[at][number] += 1
 
 
 SCATTER_FROM = 0.02

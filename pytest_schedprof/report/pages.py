@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib.resources import files
 from inspect import getmembers, isfunction
 from itertools import zip_longest
@@ -174,6 +174,7 @@ def as_json(content: object) -> Markup:
     return htmlsafe_json_dumps(content, separators=(",", ":"))
 
 
+@lru_cache(maxsize=10_000)  # the same functions are on the pages of all tests
 def breakable(text: str) -> Markup:
     """Escape a name and allow line breaks after each of its parts."""
     return Markup(_BREAKS.sub(r"\1<wbr>", str(escape(text))))

@@ -7,12 +7,13 @@ baseline that is named as one file takes the results of all sessions in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,39 +21,52 @@ from pytest_schedprof.errors import ArtifactError, BaselineError
 from pytest_schedprof.formats import UNREADABLE
 from pytest_schedprof.model.metric import CLIENT_BYTECODES
 from pytest_schedprof.model.result import NOT_SCHEDULER, BackendResult, FunctionCost, Result
-from pytest_schedprof.model.run import BaselinePart, Run, identities
+from pytest_schedprof.model.run import BaselinePart, Run, by_test, identities
 from pytest_schedprof.store.places import Folder, without_secrets
 from pytest_schedprof.store.records import Record, decode, encode
 from pytest_schedprof.store.run_directory import RESULT_FILE, RUN_FILE, RunDirectory, safe_name
-from pytest_schedprof.store.runs import LATEST, find_run, with_tests
+from pytest_schedprof.store.runs import LATEST, StoredRun, find_run, with_tests
 from pytest_schedprof.store.sources import stacks_file_of, take_sources
 
 MOST_RUNS = 30
 """Runs that are read: older ones were measured of other code, or by a machine in another state."""
-
-RunIn: TypeAlias = tuple[Folder, Run]
-"""The directory of a run, and its record."""
 
 
 @dataclass(frozen=True)
 class EarlierRuns:
     """Runs of one directory; a test's results are read when they are asked for."""
 
-    runs: Sequence[RunIn]
+    runs: Sequence[StoredRun]
 
     def __call__(self, test_id: str) -> list[Result]:
         """Return the results of a test, without records that cannot be read."""
         results = []
-        for folder, run in self.runs:
-            for entry in run.tests:
-                if entry.test_id == test_id and entry.directory:
-                    file = folder / entry.directory / RESULT_FILE
-                    with suppress(ArtifactError):  # the others tell what is usual as well
-                        results.append(decode(file.read(), str(file), Result))
+        for file in chain.from_iterable(run.files.get(test_id, ()) for run in self.runs):
+            with suppress(ArtifactError):  # the others tell what is usual as well
+                results.append(decode(file.read(), str(file), Result))
         return results
 
 
-def recorded_runs(folder: Folder) -> list[RunIn]:
+class ResultsOfRun(Mapping[str, Sequence[Result]]):
+    """The results of a run by test, which are read when they are asked for."""
+
+    def __init__(self, run: StoredRun) -> None:
+        self._files = run.files
+
+    def __getitem__(self, test_id: str) -> list[Result]:
+        try:
+            return [_decoded(file.read(), file, Result) for file in self._files[test_id]]
+        except ArtifactError as error:
+            raise BaselineError(str(error)) from error
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
+def recorded_runs(folder: Folder) -> list[StoredRun]:
     """Return the runs of a directory of runs, in order of time; none if it is something else.
 
     Raises:
@@ -63,18 +77,18 @@ def recorded_runs(folder: Folder) -> list[RunIn]:
     if (folder / RUN_FILE).is_file() or (folder / RESULT_FILE).is_file():
         return []
     files = folder.files(f"*/{RUN_FILE}")
-    runs = [(file.parent, decode(file.read(), str(file), Run)) for file in files]
+    runs = [StoredRun(file.parent, decode(file.read(), str(file), Run)) for file in files]
     # Those whose session has not ended, which may be partial, come first.
-    return sorted(runs, key=lambda run: (run[1].exit_status is not None, run[1].started_at))
+    return sorted(runs, key=lambda of: (of.run.exit_status is not None, of.run.started_at))
 
 
-def runs_before(other: Path | None, runs: list[RunIn]) -> list[RunIn]:
+def runs_before(other: Path | None, runs: list[StoredRun]) -> list[StoredRun]:
     """Return the runs before another one if it is among them, else all of them.
 
     Raises:
         BaselineError: if it is the first one.
     """
-    names = [folder.name for folder, _ in runs]
+    names = [run.folder.name for run in runs]
     if other is None or other.name not in names:
         return runs
     if not (before := runs[: names.index(other.name)]):
@@ -92,9 +106,14 @@ class Loaded(NamedTuple):
     """Earlier results and their name."""
 
     name: str
-    results: tuple[Result, ...]
+    tests: Mapping[str, Sequence[Result]]
     earlier: EarlierRuns | None = None
     """The runs before them, if they are the newest run of a directory of runs."""
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """The results of all tests, which may not fit into memory."""
+        return tuple(chain.from_iterable(self.tests.values()))
 
 
 def folder_of(name: str, directory: str) -> Folder:
@@ -110,7 +129,7 @@ def save_run(name: str, directory: str, run: RunDirectory) -> str:
         ArtifactError: if it cannot be written.
         BaselineError: if the session measured nothing that can be saved.
     """
-    results = _of_run(Folder(str(run.path)))
+    results = list(chain.from_iterable(_of_run(Folder(str(run.path))).values()))
     folder, kept = save(name, directory, run.run_id, results)
     if not kept:
         why = f"none of {_tests(len(results))} that ran profiled passed"
@@ -221,20 +240,18 @@ def load(spec: str, directory: str, *, other: Path | None = None) -> Loaded:
     try:
         folder = _folder(spec, directory)
         runs = runs_before(other, recorded_runs(folder))
-        results = _of_run(runs[-1][0]) if runs else _results(folder)
-    except BaselineError:
-        raise
+        tests = _of_run(runs[-1].folder) if runs else _results(folder)
     except ArtifactError as error:
         raise BaselineError(f"{error}{_known(spec, directory)}") from error
-    if not results:
+    if not tests:
         raise BaselineError(
             f"schedprof: {str(folder)!r} contains no results{_known(spec, directory)}"
         )
     # The runs before the newest one; those whose session has not ended may be partial.
-    ended = [run for run in runs[:-1] if run[1].exit_status is not None]
+    ended = [run for run in runs[:-1] if run.run.exit_status is not None]
     earlier = EarlierRuns(ended[1 - MOST_RUNS :]) if runs else None
     name = folder.name if spec == LATEST else without_secrets(spec)
-    return Loaded(name, tuple(results), earlier)
+    return Loaded(name, tests, earlier)
 
 
 def kept_run(spec: str, directory: str, other: Path | None = None) -> Path | None:
@@ -245,7 +262,7 @@ def kept_run(spec: str, directory: str, other: Path | None = None) -> Path | Non
     try:
         folder = _folder(spec, directory)
         if other is not None and (runs := runs_before(other, recorded_runs(folder))):
-            return Path(str(runs[-1][0]))
+            return Path(str(runs[-1].folder))
         if folder.files(RUN_FILE) or folder.files(f"*/{RUN_FILE}"):
             return find_run(Path(str(folder))).path
         parts = _parts(folder)
@@ -274,13 +291,14 @@ def _folder(spec: str, directory: str) -> Folder:
     return Folder(spec) if not named.exists() and Folder(spec).exists() else named
 
 
-def _results(folder: Folder) -> list[Result]:
+def _results(folder: Folder) -> Mapping[str, Sequence[Result]]:
     """Read a run, one test of a run, the parts of a baseline, or a file of one of these."""
     if not folder.name.endswith(".json") and folder.is_directory():
         if (folder / RUN_FILE).is_file():
             return _of_run(folder)
         if not (folder / RESULT_FILE).is_file():
-            return [result for _, part in reversed(_parts(folder)) for result in part.results]
+            parts = (part for _, part in reversed(_parts(folder)))
+            return by_test(result for part in parts for result in part.results)
         folder = folder / RESULT_FILE
     content = folder.read()
     try:  # the fields tell the kinds of records apart
@@ -290,14 +308,13 @@ def _results(folder: Folder) -> list[Result]:
     if "tests" in fields:
         return _of_run(folder.parent)
     if "backends" in fields:
-        return [_decoded(content, folder, Result)]
-    return list(_decoded(content, folder, BaselinePart).results)
+        return by_test([_decoded(content, folder, Result)])
+    return by_test(_decoded(content, folder, BaselinePart).results)
 
 
-def _of_run(folder: Folder) -> list[Result]:
+def _of_run(folder: Folder) -> ResultsOfRun:
     run = with_tests(_decoded((folder / RUN_FILE).read(), folder / RUN_FILE, Run), folder)
-    places = [folder / test.directory / RESULT_FILE for test in run.tests if test.directory]
-    return [_decoded(place.read(), place, Result) for place in places]
+    return ResultsOfRun(StoredRun(folder, run))
 
 
 def _parts(folder: Folder) -> list[tuple[Folder, BaselinePart]]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from pytest_schedprof.errors import ArtifactError, SchedprofError, SettingsError
 from pytest_schedprof.formats.counted import Decided, read_decisions
@@ -210,11 +209,22 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + more or "none"
 
 
-class StoredRun(NamedTuple):
-    """A run, and the files of its results by test; it may have several attempts at one."""
+@dataclass(frozen=True)
+class StoredRun:
+    """A run at a path or URL. The results of all its tests may not fit into memory."""
 
+    folder: Folder
     run: Run
-    files: Mapping[str, Sequence[Folder]]
+
+    @cached_property
+    def files(self) -> Mapping[str, Sequence[Folder]]:
+        """The files of its results by test; there may be several attempts at one."""
+        files: dict[str, list[Folder]] = {}
+        for entry in self.run.tests:
+            if entry.directory:  # without one nothing could be stored
+                file = self.folder / entry.directory / RESULT_FILE
+                files.setdefault(entry.test_id, []).append(file)
+        return files
 
 
 class Archive:
@@ -235,25 +245,25 @@ class Archive:
             ArtifactError: if the place cannot be listed, or no run in it can be read.
         """
         runs = self._runs()
-        chosen = [item for item in runs if not branch or _branch(item[2]) == branch]
+        chosen = [item for item in runs if not branch or _branch(item[1]) == branch]
         if not chosen:
-            known = ", ".join(sorted({_branch(run) or "none" for _, _, run in runs}))
+            known = ", ".join(sorted({_branch(run) or "none" for _, run in runs}))
             place = repr(str(self._folder))
             raise ArtifactError(
                 f"schedprof: no run of branch {branch!r} in {place}; branches: {known}"
             )
-        chosen.sort(key=lambda item: (item[0], item[2].started_at, item[2].run_id))
-        return [_stored(run, folder) for _, folder, run in chosen[-last:]]
+        chosen.sort(key=lambda item: (item[0], item[1].run.started_at, item[1].run.run_id))
+        return [run for _, run in chosen[-last:]]
 
     def results(self, runs: Iterable[StoredRun], test_id: str) -> Iterator[tuple[Run, Result]]:
-        """Yield a test's results in these runs. Those of all tests may not fit into memory."""
-        for run, files in runs:
-            for file in files.get(test_id, ()):
+        """Yield a test's results in these runs."""
+        for stored in runs:
+            for file in stored.files.get(test_id, ()):
                 if result := self._record(file, Result):
-                    yield run, result
+                    yield stored.run, result
 
-    def _runs(self) -> list[tuple[datetime, Folder, Run]]:
-        """Return each run with its time and its directory."""
+    def _runs(self) -> list[tuple[datetime, StoredRun]]:
+        """Return each run with its time."""
         folder = self._folder
         if not folder.exists():
             raise ArtifactError(f"schedprof: there is no {str(folder)!r}")
@@ -264,7 +274,8 @@ class Archive:
             run = with_tests(record, file.parent)
             time = run.commit.time if run.commit else run.started_at
             try:
-                runs.append((datetime.fromisoformat(time).astimezone(), file.parent, run))
+                stored = StoredRun(file.parent, run)
+                runs.append((datetime.fromisoformat(time).astimezone(), stored))
             except (ValueError, OverflowError):
                 self.skipped.append(f"schedprof: {str(file)!r} is corrupt: {time!r} is not a time")
         if not runs:
@@ -279,16 +290,8 @@ class Archive:
             return None
 
 
-def _stored(run: Run, folder: Folder) -> StoredRun:
-    files = defaultdict[str, list[Folder]](list)
-    for entry in run.tests:
-        if entry.directory:  # without one nothing could be stored
-            files[entry.test_id].append(folder / entry.directory / RESULT_FILE)
-    return StoredRun(run, files)
-
-
-def _branch(run: Run) -> str:
-    return run.commit.branch if run.commit else ""
+def _branch(stored: StoredRun) -> str:
+    return stored.run.commit.branch if stored.run.commit else ""
 
 
 RUNNING_S = 24 * 3600.0

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 from distributed import Client, wait
 from injection import plant, uproot
-from measured import measured
+from measured import compare, measured
 
 from pytest_schedprof.backends.counts import CountsBackend
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import RecordingError, SettingsError
-from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.figures import BY_TIMES, TIMES
 from pytest_schedprof.measuring.assessment import assess
 from pytest_schedprof.measuring.recorder import Recorder

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pytest
+from drawn import kept
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from measured import ENVIRONMENT, SCHEDULER, TRANSITION, counted, counted_in, measured, sampled
+from measured import (
+    ENVIRONMENT,
+    SCHEDULER,
+    TRANSITION,
+    compare,
+    counted,
+    counted_in,
+    measured,
+    sampled,
+)
 
-from pytest_schedprof.judge.compare import compare, compare_in_turns
+from pytest_schedprof.judge import compare as comparing
+from pytest_schedprof.judge.compare import compare_in_turns
 from pytest_schedprof.judge.estimate import ALPHA, MANY
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Setting
@@ -25,6 +37,7 @@ from pytest_schedprof.model.result import (
     Segment,
     Window,
 )
+from pytest_schedprof.store.baselines import load
 
 TRANSITIONS = f"{SCHEDULER}._transitions"
 CHECK = f"{SCHEDULER}.check_idle_saturated"
@@ -631,7 +644,7 @@ def test_the_newest_that_fits_is_compared_with() -> None:
     assert comparison.verdict is Verdict.PASS
 
 
-def test_new_vanished_renamed_and_failed_tests_are_told() -> None:
+def test_new_vanished_renamed_and_failed_tests_are_told(tmp_path: Path) -> None:
     def of(test_id: str, **facts: Any) -> Result:
         return measured(counted(COSTS), test_id=test_id, **facts)
 
@@ -656,6 +669,8 @@ def test_new_vanished_renamed_and_failed_tests_are_told() -> None:
         "a.py::test_one",
         "b.py::test_two",
     ]
+    runs = [kept(tmp_path / name, *side) for name, side in (("a", before), ("b", after))]
+    assert comparing.compare(*(load(str(run), "").tests for run in runs)) == report
 
 
 def with_transitions(per_task: float, costs: dict[str, float]) -> BackendResult:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from measured import ENVIRONMENT, SCHEDULER, counted, counted_in, measured, sampled
+from measured import ENVIRONMENT, SCHEDULER, compare, counted, counted_in, measured, sampled
 
-from pytest_schedprof.judge.compare import compare, compare_in_turns, compare_one
+from pytest_schedprof.judge.compare import compare_in_turns, compare_one
 from pytest_schedprof.judge.estimate import ALPHA
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.matching import differing_settings

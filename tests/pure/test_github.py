@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from measured import TEST, TRANSITION, changed, counted, limited, measured
+from measured import TEST, TRANSITION, changed, compare, counted, limited, measured
 
 from pytest_schedprof.cli.ci import annotations_of, workflow_command
-from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.explanation import source_change
 from pytest_schedprof.model.explanation import Cost, Explanation, Part, Source
 from pytest_schedprof.model.limit import Verdict

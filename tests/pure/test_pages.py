@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -18,10 +19,10 @@ from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.formats.counted import CountsFile
 from pytest_schedprof.judge.limits import LIMITABLE_OWNERS
 from pytest_schedprof.judge.owners import owner_of
-from pytest_schedprof.judge.recordings import Names, busy_stacks, other_of, trimmed
+from pytest_schedprof.judge.recordings import Names, busy_stacks, only_busy, other_of, trimmed
 from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.explanation import Source
-from pytest_schedprof.model.profile import Stack
+from pytest_schedprof.model.profile import SampleProfile, Stack
 from pytest_schedprof.model.result import TargetFiles
 from pytest_schedprof.model.run import Course, Moment, Point, Series, Setting, Step
 from pytest_schedprof.report.code import MOST_LINES, code_of
@@ -35,6 +36,10 @@ TRANSITION = "distributed.scheduler:SchedulerState._transition"
 LOOP = "asyncio.base_events:BaseEventLoop._run_once"
 WRITE = "distributed.comm.tcp:TCP.write"
 IDLE = (LOOP, "selectors:EpollSelector.select")
+
+
+def busy(*threads: Sequence[Stack]) -> SampleProfile:
+    return only_busy(recorded(*threads))
 
 
 def test_functions_are_named_as_the_record_has_them_wherever_the_code_lies() -> None:
@@ -66,7 +71,7 @@ def test_functions_are_named_as_the_record_has_them_wherever_the_code_lies() -> 
 def test_a_tree_holds_busy_samples_and_the_collector_apart() -> None:
     collecting = (LOOP, TRANSITION, "distributed.gc:GCDiagnosis._gc_callback")
     stacks = busy_stacks(
-        [recorded([(LOOP,), (LOOP, TRANSITION), (LOOP, TRANSITION), IDLE, collecting])]
+        [busy([(LOOP,), (LOOP, TRANSITION), (LOOP, TRANSITION), IDLE, collecting])]
     )
     assert stacks == {(LOOP,): 1, (LOOP, TRANSITION): 2, collecting[2:]: 1}
     tree = call_tree(stacks)
@@ -218,7 +223,7 @@ STACKS = st.sampled_from([(LOOP, f"distributed.scheduler:f{n}") for n in range(9
 
 @given(st.lists(st.lists(st.lists(STACKS, max_size=200), max_size=3), max_size=3))
 def test_all_samples_are_in_one_slice_each(rounds: list[list[list[Stack]]]) -> None:
-    profiles = [recorded(*threads) for threads in rounds]
+    profiles = [busy(*threads) for threads in rounds]
     tree = call_tree(busy_stacks(profiles))
     slices = slices_of(profiles, tree)
     if slices is None:
@@ -231,7 +236,7 @@ def test_all_samples_are_in_one_slice_each(rounds: list[list[list[Stack]]]) -> N
 
 def test_slices_follow_the_order_of_the_samples_and_of_the_rounds() -> None:
     first, second = ((LOOP, f"distributed.scheduler:f{n}") for n in range(2))
-    profiles = [recorded([first] * 300 + [IDLE] * 300), recorded([second] * 600)]
+    profiles = [busy([first] * 300 + [IDLE] * 300), busy([second] * 600)]
     tree = call_tree(busy_stacks(profiles))
     slices = slices_of(profiles, tree)
     assert slices is not None
@@ -256,7 +261,7 @@ def test_rare_calls_among_many_are_counted_as_their_callers_own() -> None:
         for four, one in zip(range(0, 8000, 4), rare, strict=True)
         for stack in (*often[four : four + 4], one)
     ]
-    profiles = [recorded(mixed)]
+    profiles = [busy(mixed)]
     tree = call_tree(busy_stacks(profiles))
     slices = slices_of(profiles, tree)
     assert slices is not None
@@ -264,7 +269,7 @@ def test_rare_calls_among_many_are_counted_as_their_callers_own() -> None:
     assert sum(node.total() for node in slices.nodes) == sum(tree.own) == len(mixed)
     depths = {tree.depths[number] for node in slices.nodes for number in node}
     assert depths == {1}
-    unlike = [recorded([(f"distributed.scheduler:f{n}",) for n in range(MOST_PAIRS + 1)])]
+    unlike = [busy([(f"distributed.scheduler:f{n}",) for n in range(MOST_PAIRS + 1)])]
     assert slices_of(unlike, call_tree(busy_stacks(unlike))) is None
 
 

@@ -10,10 +10,9 @@ from itertools import accumulate, pairwise
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from measured import ENVIRONMENT, SCHEDULER, TEST, TRANSITION, counted, measured, sampled
+from measured import ENVIRONMENT, SCHEDULER, TEST, TRANSITION, compare, counted, measured, sampled
 
 from pytest_schedprof.judge.change_points import course
-from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.series import (
     LEAST_RUNS,
     Recent,

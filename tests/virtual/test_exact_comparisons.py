@@ -7,9 +7,9 @@ import sys
 
 import injection
 import pytest
+from measured import compare
 from support import Project
 
-from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.model.comparison import Comparison, Outcome
 from pytest_schedprof.model.metric import CLIENT_BYTECODES
 from pytest_schedprof.model.result import Result
