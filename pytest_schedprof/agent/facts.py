@@ -173,7 +173,7 @@ def close_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]
     """Return counters at the end of a segment; with the last window remove the wrapper."""
     counters = _counters(dask_scheduler)
     if (world := world_of(dask_scheduler)) is not None:
-        counters["hash"] = world.end_log()
+        counters |= world.end_log()
     if client:
         theirs = stop(client, dask_scheduler)
         counters["others_tasks"] = theirs["tasks"]

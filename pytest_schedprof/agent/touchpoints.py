@@ -212,6 +212,14 @@ TOUCHPOINTS = (
         ),
     ),
     Touchpoint(
+        "virtual/orders.py",
+        "graphs keep the order of the sets in the test's process: sessions decide in other ways",
+        (
+            "distributed.scheduler:_materialize_graph",
+            "dask._task_spec:GraphNode.dependencies",
+        ),
+    ),
+    Touchpoint(
         "virtual/shuffles.py",
         "tasks of shuffles cannot run on hollow workers",
         ("distributed.shuffle:_core",),

@@ -88,6 +88,9 @@ class Backend(ABC):
     Such a backend records alone: the body of the test is run once more for it.
     """
 
+    is_reproduced: ClassVar[bool] = False
+    """Whether its figures are the same in each round in virtual time, so that one tells all."""
+
     needs: ClassVar[tuple[str, ...]]
     """Packages, as pip names them, that must be installed where the scheduler runs."""
 

@@ -94,6 +94,7 @@ class CountsBackend(RemoteBackend):
     )
     sees_threads = True
     disturbs = True
+    is_reproduced = True
     module = agent
 
     def prepare(self) -> None:

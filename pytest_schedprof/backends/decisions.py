@@ -19,6 +19,7 @@ class DecisionsBackend(RemoteBackend):
     measures = DECISIONS
     sees_threads = True
     disturbs = False
+    is_reproduced = True
     module = agent
     refusals = (
         (

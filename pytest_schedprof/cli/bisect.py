@@ -292,7 +292,7 @@ def _measure_release(arguments: argparse.Namespace, release: str, place: Path) -
         options += [f"--schedprof-dir={place}"]
         command = [str(python), "-c", PYTEST, arguments.baseline, *options]
         deadline = time.monotonic() + SESSION_S
-        seed = {"PYTHONHASHSEED": "0"}  # graphs have the same order in every session
+        seed = {"PYTHONHASHSEED": "0"}  # in releases that name tasks in another way too
         status, output = run(command, deadline=deadline, cwd=Path.cwd(), more=seed)
         results = load(str(place), str(place)).results
     except BaselineError:

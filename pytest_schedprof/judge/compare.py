@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar
 
 from pytest_schedprof.judge.causes import causes_of, in_order
 from pytest_schedprof.judge.estimate import ALPHA
-from pytest_schedprof.judge.exact import exact_changes
+from pytest_schedprof.judge.exact import exact_changes, of_other_graphs
 from pytest_schedprof.judge.figures import Between, Measurement
 from pytest_schedprof.judge.matching import (
     alike,
@@ -203,6 +203,8 @@ def _compared(
     }
     free = [metric for metric, obstacle in obstacles.items() if not obstacle]
     exact = exact_changes(old, new, free)
+    if old.is_virtual and new.is_virtual and not (is_exact or in_turns):
+        exact = [of_other_graphs(change) for change in exact]
     timed: list[Change] = []
     if after.of.shares and not reason:
         timed = timed_changes(old, new, alpha, in_turns=in_turns, past=known)

@@ -127,6 +127,11 @@ class Measurement:
         return self.result.environment.test_hash_seed if self.result.environment else ""
 
     @property
+    def graphs(self) -> tuple[str, ...]:
+        """Hashes of the graphs that clients sent in each segment; empty if not in virtual time."""
+        return tuple(segment.graphs for segment in self.of.window.segments)
+
+    @property
     def is_everything(self) -> bool:
         """Whether all code was counted, so that the sums are of the functions that work on tasks,
         and functions that cost little have one line for each module."""

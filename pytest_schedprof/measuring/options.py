@@ -32,7 +32,7 @@ class Option:
         metavar: str = "",
         in_marker: bool = True,
         adds_up: bool = False,
-        flag: str = "",
+        stem: str = "",
     ) -> None:
         self.name = name
         self.help = help
@@ -41,9 +41,10 @@ class Option:
         self.in_marker = in_marker and not adds_up
         self.adds_up = adds_up
         """Whether it may be given several times; the values are collected."""
-        self.flag_name = flag or f"--schedprof-{name.replace('_', '-')}"
+        stem = stem or f"schedprof_{name}"
+        self.flag_name = f"--{stem.replace('_', '-')}"
         """Name on the command line."""
-        self.ini_name = f"schedprof_{name}{'s' if adds_up else ''}"
+        self.ini_name = f"{stem}{'s' if adds_up else ''}"
         """Name in pytest's ini file."""
         self.attribute = f"schedprof_{name}_given"
         """Attribute of pytest's options that holds the command line's value."""
@@ -67,13 +68,13 @@ _DEFAULT_WORKERS = " and ".join(
 OPTIONS: tuple[Option, ...] = (
     Option(
         "backend",
-        "profile the scheduler with these backends (comma separated); overrides markers, and "
-        "also profiles unmarked tests that use schedprof_scheduler; 'off' disables profiling. "
-        "'auto' takes those that each test's limits need. In the ini file: default for markers "
-        "that name no backend",
+        "profile the scheduler with these backends (comma separated), of unmarked tests that use "
+        "schedprof_scheduler too. 'auto' takes those that each test's limits need, else counts; "
+        "'off' disables profiling. On the command line a name overrides markers; in the ini file "
+        "(schedprof = auto) it is for tests whose marker names none. In a marker: backend",
         (AUTO,),
         metavar="NAMES",
-        flag="--schedprof",
+        stem="schedprof",
     ),
     Option(
         "dir",
@@ -126,9 +127,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "rounds",
         "number of times to run the body of each profiled test, default 1, or 3 with "
-        "--schedprof-save or --schedprof-compare; from 3 on, intervals are computed from the "
-        "scatter between rounds",
-        1,
+        "--schedprof-save or --schedprof-compare unless each round is the same, as counts are in "
+        "virtual time; from 3 on, intervals are computed from the scatter between rounds",
+        None,
         metavar="N",
     ),
     Option(

@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from pytest_schedprof.backends.contract import Backend, side_by_side
-from pytest_schedprof.backends.registry import FROM_OUTSIDE, LIGHTEST, BackendRegistry
+from pytest_schedprof.backends.registry import (
+    FROM_OUTSIDE,
+    LIGHTEST,
+    MOST_EXACT,
+    BackendRegistry,
+)
 from pytest_schedprof.errors import LimitError, SettingsError
 from pytest_schedprof.evidence import KINDS
 from pytest_schedprof.evidence.contract import Kind, Need
@@ -21,11 +26,16 @@ from pytest_schedprof.model.backend import recommended
 from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.metric import CLIENT_BYTECODES, SHARE
 from pytest_schedprof.model.options import listed
+from pytest_schedprof.model.result import VIRTUAL
 
 FIRST_CHECK = 4
 FIRST_CHECK_OF_COUNTS = 3
 """Pairs of rounds before the first interim check of a test that is compared in turns. Three show
 which counts are steady."""
+
+ROUNDS_TO_COMPARE = 3
+"""Default rounds of tests that are saved or compared. Fewer show neither which counts are steady
+nor how far times scatter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +56,14 @@ class Plan:
         """Whether all limits are on what the client does: it may define graphs and run none."""
         limits = self.settings.limit
         return bool(limits) and all(limit.measured == CLIENT_BYTECODES for limit in limits)
+
+    @property
+    def rounds(self) -> int:
+        """How often the body runs; if nothing says it, as often as a comparison needs."""
+        of = self.settings
+        are_alike = of.cluster == VIRTUAL and all(one.is_reproduced for one in self.backends)
+        needed = ROUNDS_TO_COMPARE if (of.save or of.compare) and not are_alike else 1
+        return of.rounds or needed
 
     @property
     def needs_scheduler(self) -> str | None:
@@ -79,7 +97,7 @@ class Plan:
     def interim_checks(self) -> InterimChecks:
         """The schedule of interim checks, for a test that is compared in turns."""
         samples = any(SHARE in backend.metrics for backend in self.backends)
-        first = max(FIRST_CHECK if samples else FIRST_CHECK_OF_COUNTS, self.settings.rounds)
+        first = max(FIRST_CHECK if samples else FIRST_CHECK_OF_COUNTS, self.rounds)
         return InterimChecks(first, self.settings.budget)
 
     @property
@@ -88,7 +106,7 @@ class Plan:
 
         Each round has every kind of run, so that a change of the machine's load affects all alike.
         """
-        return self.runs_of_a_round * self.settings.rounds
+        return self.runs_of_a_round * self.rounds
 
     @property
     def runs_of_a_round(self) -> list[BodyRun]:
@@ -133,6 +151,9 @@ def choose_backends(
 ) -> Settings:
     """Return the settings with the backends that the limits need, if they name none.
 
+    Without limits that is the one whose figures compare best, unless it would slow somebody else's
+    scheduler down, or cannot observe the targets.
+
     Args:
         settings: of the test.
         registry: of backends.
@@ -148,7 +169,9 @@ def choose_backends(
                 of for of in _preferred(best, registry) if metric in registry.facts_of(of).measures
             )
             names.extend(islice(able, 1))
-    return settings._replace(backend=tuple(names) or (best,))
+    is_elsewhere = "://" in settings.cluster or len(settings.targets) > 1
+    default = best if in_main_thread or is_elsewhere else MOST_EXACT
+    return settings._replace(backend=tuple(names) or (default,))
 
 
 def _preferred(best: str, registry: BackendRegistry) -> Iterator[str]:

@@ -58,6 +58,7 @@ def _segment_between(before: dict[str, Any], after: dict[str, Any]) -> Segment:
         transitions=after["transitions"] - before["transitions"],
         others_tasks=after.get("others_tasks", 0),
         hash=after.get("hash", ""),
+        graphs=after.get("graphs", ""),
     )
 
 

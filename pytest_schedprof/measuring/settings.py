@@ -154,9 +154,6 @@ def read_value(name: str, raw: Any, source: str) -> Any:
 
 
 OFF = "off"
-ROUNDS_TO_COMPARE = 3
-"""Default rounds of tests that are saved or compared. Fewer show neither which counts are steady
-nor how far times scatter."""
 
 ANY_BACKEND = "*"
 """Owner of an option that goes to every backend which knows it."""
@@ -180,7 +177,8 @@ class Settings(NamedTuple):
     """None for 1, or for those of the recorded workload."""
     cluster: str
     workload: str | None
-    rounds: int
+    rounds: int | None
+    """None for as many as a comparison needs."""
     seeds: int
     scale: tuple[int, ...]
     targets: tuple[str, ...]
@@ -194,9 +192,9 @@ class Settings(NamedTuple):
     cluster_option: tuple[tuple[str, str], ...]
     option: tuple[tuple[str, str, Any], ...]
     is_on: bool = False
-    """Whether the command line asks for profiles, of unmarked tests with the fixture too."""
+    """Whether the session asks for profiles, of unmarked tests with the fixture too."""
     is_forced: bool = False
-    """Whether the command line names the backends, which overrides markers."""
+    """Whether markers are overridden: the command line names the backends, or profiling is off."""
     chosen: frozenset[str] = frozenset()
     """Names of the settings that a marker of the test sets."""
 
@@ -246,16 +244,16 @@ def read_session(config: pytest.Config) -> Settings:
     from_command_line = config.getoption("schedprof_dir_given") is not None
     base = config.invocation_params.dir if from_command_line else config.rootpath
     values["dir"] = Path(base, values["dir"])
-    if (values["save"] or values["compare"]) and not is_given(config, option_named("rounds")):
-        values["rounds"] = ROUNDS_TO_COMPARE
-    is_on = config.getoption("schedprof_backend_given") is not None
+    switch = option_named("backend")
+    is_on, is_named = is_given(config, switch), config.getoption(switch.attribute) is not None
     for alone in (OFF, AUTO):
         if alone in values["backend"] and len(values["backend"]) > 1:
             raise SettingsError(
                 f"schedprof: backend {','.join(values['backend'])!r} is contradictory: "
                 f"{alone!r} cannot be combined with others"
             )
-    return Settings(**values, is_on=is_on, is_forced=is_on and values["backend"] != (AUTO,))
+    is_forced = values["backend"] == (OFF,) or (is_named and values["backend"] != (AUTO,))
+    return Settings(**values, is_on=is_on, is_forced=is_forced)
 
 
 def _session_value(config: pytest.Config, option: Option) -> Any:

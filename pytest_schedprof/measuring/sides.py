@@ -63,7 +63,7 @@ class Side:
                 if plan.needs(Need.WORKER_PHASES) and not isinstance(scheduler, InProcess)
                 else no_watch
             ),
-            is_repeated=plan.settings.rounds > 1 or plan.settings.against is not None,
+            is_repeated=plan.rounds > 1 or plan.settings.against is not None,
         )
         scheduler.window = self.recorder.measure
         self.assessment = NOT_ASSESSED

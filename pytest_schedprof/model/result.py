@@ -173,6 +173,8 @@ class Segment:
     """CPU seconds of all workers' processes by phase; empty if they were not measured."""
     hash: str = ""
     """Hash of all messages but releases, and of their times, in virtual time; else empty."""
+    graphs: str = ""
+    """Hash of the graphs that clients sent, in virtual time; else empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,11 +104,6 @@ def unmatched_in(config: pytest.Config, results: Sequence[Result]) -> Iterator[s
     )
 
 
-RANDOM_SETS = (
-    "note: graphs contain sets of keys, which this process orders differently in each session; "
-    "with PYTHONHASHSEED=0 each run in virtual time is the same"
-)
-
 MOST_EXPLAINED = 50
 """Tests of which is said why they regressed: the files of both sides take time to read."""
 
@@ -158,7 +153,6 @@ class Collector:
             self._try(self._write_summary)
             is_in_vain = not all((self._try(self._save), self._try(self._check_comparison)))
             self._try(self._write_pages)
-            self._try(self._note_random_sets)
             self._try(self._remove_old_runs)
         except KeyboardInterrupt:
             self.notes.append("interrupted: `schedprof report` makes the pages of the run")
@@ -248,13 +242,6 @@ class Collector:
         except Exception as error:  # the run is complete without pages
             return f"no page of the run: {str(as_own(error)).removeprefix('schedprof: ')}"
         return f"page of the run: {_short(path)}"
-
-    def _note_random_sets(self) -> str | None:
-        """Return a line if runs in virtual time will differ for the order of sets."""
-        clusters = [of.result.cluster for of in self.results()]
-        is_virtual = any(cluster and cluster.kind == "virtual" for cluster in clusters)
-        is_random = os.environ.get("PYTHONHASHSEED", "random") in ("", "random")
-        return RANDOM_SETS if is_virtual and is_random else None
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         results = [stored.result for stored in self.results()]

@@ -110,6 +110,7 @@ class Log:
     def __init__(self, now: float) -> None:
         self._begun = now
         self._hash = hashlib.blake2b(digest_size=16)
+        self._graphs = hashlib.blake2b(digest_size=16)
 
     def write(self, now: float, whom: str, message: dict[str, Any]) -> None:
         if message["op"] in RELEASES:
@@ -121,8 +122,17 @@ class Log:
         """Write down what happened."""
         self._hash.update(f"{now - self._begun:.6f} {what}\n".encode())
 
+    def sent(self, graph: Mapping[Any, Any]) -> None:
+        """Write down the tasks that a client sent, in their order."""
+        for key, task in graph.items():
+            needed = sorted(map(str, getattr(task, "dependencies", ())))
+            self._graphs.update(f"{key} {needed}\n".encode())
+
     def digest(self) -> str:
         return self._hash.hexdigest()
+
+    def digest_of_graphs(self) -> str:
+        return self._graphs.hexdigest()
 
 
 class Journal:
@@ -146,6 +156,11 @@ class Journal:
             self.log.write(now, f"{way} {worker}", message)
         if self.window is not None:
             self.window.arrived(now, way, worker, message)
+
+    def sent(self, graph: Mapping[Any, Any]) -> None:
+        """Note a graph that a client sent."""
+        if self.log is not None:
+            self.log.sent(graph)
 
     def note(self, now: float, what: str) -> None:
         """Note what happened to the scheduler itself."""

@@ -28,6 +28,7 @@ from tornado.iostream import IOStream
 from pytest_schedprof.agent.decisions import WORLD
 from pytest_schedprof.virtual.behaviour import read_behaviour, read_trait
 from pytest_schedprof.virtual.loop import AtOnce, Turns, VirtualLoop, replace_clocks
+from pytest_schedprof.virtual.orders import order_graphs
 from pytest_schedprof.virtual.server import Restarts, VirtualServer
 from pytest_schedprof.virtual.worker import VirtualWorker, name_for_scheduler
 from pytest_schedprof.virtual.world import Faults, World
@@ -60,6 +61,7 @@ async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Futur
     await scheduler
     world = World(loop, scheduler, read_trait("horizon", spec["options"]))
     scheduler.extensions[WORLD] = world
+    order_graphs(world.journal)
     server = await VirtualServer(scheduler, read_behaviour(spec["options"]), spec["count"], world)
     server.restarts = restarts
     make = partial(VirtualWorker, server, nthreads=spec["threads"])

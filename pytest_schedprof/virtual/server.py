@@ -27,6 +27,7 @@ from pytest_schedprof.virtual.hollow_server import WorkerServer
 from pytest_schedprof.virtual.hollow_worker import HollowWorker
 from pytest_schedprof.virtual.lines import TO_WORKER_S
 from pytest_schedprof.virtual.loop import OWN
+from pytest_schedprof.virtual.orders import in_order
 from pytest_schedprof.virtual.stories import names_at_work
 from pytest_schedprof.virtual.world import World
 
@@ -54,6 +55,7 @@ class Restarts:
 
     def _admit(self, comm: Comm) -> Any:
         """Handle a connection, or let it wait until the scheduler is back."""
+        comm.read = in_order(comm.read)  # type: ignore[method-assign, assignment]
         if comm.remote_info.get(OWN):
             handling = asyncio.ensure_future(self._scheduler._handle_comm(comm))
             self._own.add(handling)

@@ -132,10 +132,10 @@ class World:
         """Begin a log, whose hash is the same if everything was the same."""
         self.journal.log = Log(self.loop.now)
 
-    def end_log(self) -> str:
-        """End the log and return its hash; empty if there is none."""
+    def end_log(self) -> dict[str, str]:
+        """End the log and return its hash and that of the graphs; nothing if there is none."""
         log, self.journal.log = self.journal.log, None
-        return "" if log is None else log.digest()
+        return {} if log is None else {"hash": log.digest(), "graphs": log.digest_of_graphs()}
 
     def begin(self) -> None:
         self.journal.window = window = Window(self.workforce, self.loop.now)

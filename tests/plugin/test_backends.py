@@ -73,7 +73,7 @@ def test_it(schedprof_scheduler):
 @pytest.mark.parametrize(
     ("limits", "in_main_thread", "backends"),
     [
-        ([], False, ["pyspy"]),
+        ([], False, ["counts"]),
         ([], True, ["cputime"]),
         (["share(@comm) <= 30%"], False, ["pyspy"]),
         (["share(@comm) <= 30%"], True, ["cputime"]),
@@ -125,7 +125,7 @@ def test_the_option_alone_takes_no_path_for_a_name(project: Project) -> None:
     results = project.results()
     used = {name: [of.backend for of in result.backends] for name, result in results.items()}
     assert used == {
-        "test_fixture": ["pyspy"],
+        "test_fixture": ["counts"],
         "test_in_process": ["cputime"],
         "test_named": ["counts", "cputime"],
     }

@@ -33,7 +33,7 @@ def outside(scheduler):
             pass
     scheduler.client.run_on_scheduler(burn_outside)
 
-@pytest.mark.schedprof
+@pytest.mark.schedprof(backend="pyspy")
 def test_window(schedprof_scheduler):
     outside(schedprof_scheduler)
     with schedprof_scheduler.measure():

@@ -30,16 +30,12 @@ def hashes(project: Project) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_each_seed_is_a_test_that_can_be_run_again(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONHASHSEED", "0")
+def test_each_seed_is_a_test_that_can_be_run_again(project: Project) -> None:
     result = project.run_test(BODY, *VIRTUAL, "-k", "40")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
         ["*test_it?seed[*]-40?  2 seeds: 2 passed", "  decisions: makespan*to*"]
     )
-    result.stdout.no_fnmatch_line("*PYTHONHASHSEED*")
     first = hashes(project)
     assert len(set(first.values())) == 2
     project.run_directory.rename(project.path / "earlier")
@@ -90,12 +86,10 @@ def test_own_errors(schedprof_scheduler):
 """
 
 
-def test_a_search_that_ran_nothing_fails(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_that_ran_nothing_fails(project: Project) -> None:
     """The futures have the error of the scheduler, and the test never looks at them."""
-    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
     result = project.run_test(NOTHING, *VIRTUAL)
     result.assert_outcomes(failed=4, passed=2)
-    result.stdout.fnmatch_lines(["*with PYTHONHASHSEED=0 each run in virtual time is the same*"])
     failed = (
         "*StuckError: schedprof: the scheduler failed at what a client sent, after * s of virtual"
     )
@@ -119,10 +113,7 @@ def test_it(schedprof_scheduler, number):
 
 
 @pytest.mark.slow
-def test_what_a_test_draws_is_random_and_what_dask_draws_is_not(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONHASHSEED", "0")
+def test_what_a_test_draws_is_random_and_what_dask_draws_is_not(project: Project) -> None:
     seen = []
     for number in range(2):
         project.run_test(DRAWN, *VIRTUAL).assert_outcomes(passed=2)
@@ -131,3 +122,36 @@ def test_what_a_test_draws_is_random_and_what_dask_draws_is_not(
     assert seen[0] == seen[1]
     drawn = (project.path / "drawn.txt").read_text().split()
     assert len(drawn) == len(set(drawn)) == 2 * 2 * 5
+
+
+SETS = """
+from pytest_schedprof.workloads import WORKLOADS
+
+@pytest.mark.schedprof(cluster_options={"duration": "exponential(50ms)"})
+@pytest.mark.parametrize("name", ["all_to_all", "cancelled", "moved_data", "workers_restart"])
+def test_shipped(schedprof_scheduler, name):
+    WORKLOADS[name](schedprof_scheduler.client, 60)
+
+def test_own(schedprof_scheduler):
+    wait([schedprof_scheduler.client.submit(inc, 1, key=key) for key in set("abcdefgh")])
+"""
+
+
+@pytest.mark.slow
+def test_the_hash_seed_orders_only_sets_of_the_test_itself(
+    project: Project, monkeypatch: pytest.MonkeyPatch, apart: None
+) -> None:
+    """A client sends lists of what were sets; the scheduler gets them in one order."""
+    seen = []
+    for seed in ("1", "random"):
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        project.run_test(SETS, *VIRTUAL).assert_outcomes(passed=5)
+        results = project.results()
+        windows = {name: of.backends[0].window for name, of in results.items()}
+        graphs = {name: window.segments[0].graphs for name, window in windows.items()}
+        own = graphs.pop("test_own")
+        seen.append((own, graphs, [windows[name].hash for name in graphs]))
+        project.run_directory.rename(project.path / f"earlier-{seed}")
+    (own, *shipped), (another, *again) = seen
+    assert shipped == again
+    assert own != another

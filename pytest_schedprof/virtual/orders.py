@@ -1,0 +1,64 @@
+"""Puts in order what clients send in the order of sets.
+
+The hash seed of the test's process is another one in each session, and orders the sets of strings
+there. The scheduler's process has a fixed seed: what it gets in one order is in one order there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any
+
+from distributed import scheduler
+
+from pytest_schedprof.virtual.journal import Journal
+
+OF_SETS = frozenset(
+    {
+        "call_stack",
+        "cancel-keys",
+        "gather",
+        "rebalance",
+        "replicate",
+        "retry",
+        "update-graph",
+        "who_has",
+    }
+)
+"""Requests whose keys are those of a set, in whose order the client sends them."""
+
+
+def in_order(read: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """Return a connection's method for reading a message, or a batch, that orders the keys."""
+
+    @wraps(read)
+    async def read_in_order(*args: Any, **keywords: Any) -> Any:
+        received = await read(*args, **keywords)
+        for message in received if isinstance(received, (list, tuple)) else (received,):
+            if isinstance(message, dict) and message.get("op") in OF_SETS:
+                keys = message.get("keys")
+                if isinstance(keys, (list, set, tuple)):  # those of a list come as a tuple
+                    message["keys"] = type(keys)(sorted(keys, key=str))
+        return received
+
+    return read_in_order
+
+
+def order_graphs(journal: Journal) -> None:
+    """Put the dependencies of each task that clients send in order, and note the tasks.
+
+    The order of a set also depends on the order in which it was filled.
+    """
+    unpack: Any = scheduler._materialize_graph
+
+    @wraps(unpack)
+    def unpack_in_order(*args: Any, **keywords: Any) -> Any:
+        graph, *others = unpack(*args, **keywords)
+        for task in graph.values():
+            if len(getattr(task, "_dependencies", ())) > 1:
+                task._dependencies = frozenset(sorted(task._dependencies, key=str))
+        journal.sent(graph)
+        return graph, *others
+
+    scheduler._materialize_graph = unpack_in_order
