@@ -116,7 +116,9 @@ class PySpyRecording(ChildRecording):
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             bufsize=0,
-            start_new_session=True,
+            # A group of its own in this session: if the watchdog is stopped when this process
+            # ends, the system ends it too.
+            process_group=0,
         )
 
     def mark_begin(self) -> None:

@@ -147,9 +147,16 @@ class Session:
 
     def with_role(self, role: str) -> list[psutil.Process]:
         """Return the session's processes of a role: session, scheduler, profiler and so on."""
-        return [process for process in self.processes() if self._role(process) == role]
+        return [process for process in self.processes() if self.role(process) == role]
 
-    def _role(self, process: psutil.Process) -> str:
+    def role(self, process: psutil.Process) -> str:
+        """Return what a process is: session, scheduler, profiler and so on; `other` if unknown."""
+        try:
+            return self._known_role(process)
+        except psutil.Error:  # it has just ended
+            return "other"
+
+    def _known_role(self, process: psutil.Process) -> str:
         if process.pid == self.process.pid:
             return "session"
         if "py-spy" in process.name():
@@ -279,7 +286,7 @@ def _outcome(session: Session, seconds: float) -> Outcome:
         seconds=seconds,
         kept=frozenset(path.name for run in runs for path in run.glob("tests/*/*")),
         results=session.project.results() if runs else {},
-        processes=[f"{session._role(of)}: {of}" for of in session.processes()],
+        processes=[f"{session.role(of)}: {of}" for of in session.processes()],
         descriptors=[what for note in notes for what in note.get("descriptors", ())],
         temporary=sorted(path.name for path in session.temporary.iterdir()),
     )

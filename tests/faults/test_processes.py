@@ -12,7 +12,7 @@ from support import Project
 pytestmark = pytest.mark.slow
 
 WORKING = """
-@pytest.mark.schedprof
+@pytest.mark.schedprof(backend="pyspy")
 def test_it(schedprof_scheduler):
     burn(schedprof_scheduler, 0.2)
     reached("worked")
@@ -56,6 +56,11 @@ def test_session_killed_whose_scheduler_stands_still(
     assert outcome.exit_code == -signal.SIGKILL
     assert not outcome.processes
     assert {*outcome.temporary} <= {"dask-scratch-space"}  # dask's own
+
+
+def test_session_killed_whose_watchdog_stands_still(project: Project) -> None:
+    harm = together(kill("guard", signal.SIGSTOP), kill("session"))
+    assert not harmed(project, WORKING, at="worked", harm=harm).processes
 
 
 def test_session_interrupted(project: Project) -> None:
