@@ -28,6 +28,7 @@ def _injection(project: Project) -> None:
 
 
 COUNTS = ("--schedprof=counts", "--schedprof-cluster=virtual", "--schedprof-workers=4")
+IN_REAL_TIME = (*COUNTS, "--schedprof-cluster=local")
 ONCE = (*COUNTS, "--schedprof-rounds=1")
 
 
@@ -103,7 +104,7 @@ def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(
             "distributed.scheduler:SchedulerState._transition: * before, * now per task (+1.*%): "
             "its code differs; see *",
             "schedprof: limit broken: bytecodes <= baseline + 5: the scheduler takes * bytecodes "
-            "(before: *) per task over 90 tasks; see *",
+            "(before: *) per task over 30 tasks; see *",
             "limits: 3 passed, 1 broken",
             "compared with main: * regressed, * the same in 3 tests",
             "*regressed  bytecodes*transitions*distributed.scheduler:SchedulerState._transition",
@@ -231,7 +232,7 @@ def test_a_directory_of_runs_gives_the_thresholds_and_says_so(
     """A page of the job that cannot be written is one line and no failure."""
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path))
     rounds = "(rounds=3)"
-    quick = project.run_test(tasks(limits=rounds), *COUNTS)
+    quick = project.run_test(tasks(limits=rounds), *IN_REAL_TIME)
     assert quick.ret == 0
     (line,) = [line for line in quick.outlines if "GITHUB_STEP_SUMMARY" in line]
     assert line.startswith(f"schedprof: cannot append the summary to {str(project.path)!r}")
@@ -239,7 +240,7 @@ def test_a_directory_of_runs_gives_the_thresholds_and_says_so(
     for days in range(1, LEAST_RUNS):
         again(first, days)
     slower = tasks(SLOWER, rounds)
-    failed = project.run_test(slower, *COUNTS, "--schedprof-compare=.schedprof")
+    failed = project.run_test(slower, *IN_REAL_TIME, "--schedprof-compare=.schedprof")
     failed.assert_outcomes(failed=1)
     failed.stdout.fnmatch_lines([f"    bytecodes * in {LEAST_RUNS + 1} runs"])  # how they went
     failed.stdout.fnmatch_lines([f"  {TOLD}", "*regressed  bytecodes*SchedulerState._transition"])

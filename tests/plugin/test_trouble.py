@@ -18,7 +18,7 @@ import platform, signal, threading
 from concurrent.futures import ThreadPoolExecutor
 import psutil
 
-@pytest.mark.schedprof
+@pytest.mark.schedprof(backend="pyspy")
 def test_windows_of_threads(schedprof_scheduler):
     window, together = schedprof_scheduler.measure(), threading.Barrier(3)
 
@@ -68,16 +68,16 @@ def test_out_of_time(schedprof_scheduler):
 def test_expected(schedprof_scheduler):
     burn(schedprof_scheduler, 0.4)
 
-@pytest.mark.schedprof
+@pytest.mark.schedprof(backend="pyspy")
 def test_patched_and_failed(schedprof_scheduler, monkeypatch):
     monkeypatch.setattr(os, "replace", lambda *arguments: 1 / 0)
     assert False, "OWN FAILURE"
 
-@pytest.mark.schedprof
+@pytest.mark.schedprof(backend="pyspy")
 def test_patched(schedprof_scheduler, monkeypatch):
     monkeypatch.setattr(platform, "platform", lambda: 1 / 0)
 
-@pytest.mark.schedprof
+@pytest.mark.schedprof(backend="pyspy")
 def test_without_profiler(schedprof_scheduler):
     for child in psutil.Process(schedprof_scheduler.pid).children():
         if "py-spy" in child.name():
@@ -89,16 +89,16 @@ def test_without_profiler(schedprof_scheduler):
 def test_kills(schedprof_scheduler):
     os.kill(schedprof_scheduler.pid, 9)
 
-@pytest.mark.schedprof
+@pytest.mark.schedprof(backend="pyspy")
 def test_after_killed(schedprof_scheduler):
     burn(schedprof_scheduler, 0.2)
 
-@pytest.mark.schedprof
+@pytest.mark.schedprof(backend="pyspy")
 def test_kills_and_fails(schedprof_scheduler):
     os.kill(schedprof_scheduler.pid, 9)
     assert inc(1) == 3, "the test's own failure"
 
-@pytest.mark.schedprof
+@pytest.mark.schedprof(backend="pyspy")
 def test_stops(schedprof_scheduler):
     os.kill(schedprof_scheduler.pid, signal.SIGSTOP)
 """
