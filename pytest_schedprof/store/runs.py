@@ -306,7 +306,7 @@ def removable(directory: Path, keep: int) -> list[KeptRun]:
     `schedprof open` serves. Runs whose session may still be running neither count nor are removed.
     """
     needed = {file.stem for file in directory.glob("baselines/*/*.json")}
-    linked = {path.resolve() for path in directory.iterdir() if path.is_symlink()}
+    linked = {path.resolve() for path in directory.glob("*") if path.is_symlink()}
     mine = [
         run
         for run in runs_in(directory)

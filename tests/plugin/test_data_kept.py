@@ -175,6 +175,7 @@ def test_good(schedprof_scheduler):
     saved.assert_outcomes(passed=1)
     assert saved.ret == pytest.ExitCode.TESTS_FAILED
     saved.stdout.fnmatch_lines(["schedprof: baseline 'main' was not saved: no profiled test ran"])
+    assert "please report" not in saved.stdout.str()
     assert not (project.path / ".schedprof").exists()
 
     skipped = project.run("-k", "skipped", "--schedprof-save=main")
