@@ -66,7 +66,7 @@ WRONG_MARKERS = [
     ("3", "schedprof: limit must be a limit such as 'share(@comm) <= 30%', got 3 *"),
     (
         "options={'nativ': True}",
-        "*backend 'pyspy' has no option 'nativ'; known: extra, formats, functions, *",
+        "*backend 'counts' has no option 'nativ'; known: bytecodes, detail, *",
     ),
     (
         "backend='counts', targets=('scheduler', 'client')",

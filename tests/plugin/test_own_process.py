@@ -136,7 +136,7 @@ def test_local(scheduler):
 from distributed import Client
 from distributed.utils_test import gen_cluster
 
-@pytest.mark.schedprof(rate=200)
+@pytest.mark.schedprof(backend="pyspy", rate=200)
 def test_thread():
     with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
         wait(client.map(inc, range(150), pure=False))
