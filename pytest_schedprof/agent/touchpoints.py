@@ -216,7 +216,7 @@ TOUCHPOINTS = (
         "graphs keep the order of the sets in the test's process: sessions decide in other ways",
         (
             "distributed.scheduler:_materialize_graph",
-            "dask._task_spec:GraphNode.dependencies",
+            "dask._task_spec:GraphNode._dependencies",
         ),
     ),
     Touchpoint(

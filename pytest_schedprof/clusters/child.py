@@ -335,6 +335,7 @@ class Watch:
         self.patience_s = patience_s
         self._child = child
         self._workers = workers
+        self._stopped = 0
         # A lock, because tests may replace whatever else waits, and the clocks.
         self._over = _thread.allocate_lock()
         self._over.acquire()
@@ -343,19 +344,12 @@ class Watch:
 
     def _watch(self) -> None:
         """Count the questions without an answer: while this process was stopped, none was asked."""
-        unanswered = stopped = 0
+        unanswered = 0
         try:
             self._child.ask()
             while not self._over.acquire(timeout=max(self.patience_s, LEAST_S) / QUESTIONS):
-                failures = [worker.failure() for worker in self._workers]
-                if failures and all(failures):
-                    return self._child.end(f"was ended: {failures[0]}, and no worker is left")
-                stopped = stopped + 1 if self._are_workers_stopped() else 0
-                if stopped == QUESTIONS - 1:
-                    return self._child.end(
-                        "was ended: signals stopped all processes of workers for "
-                        f"{self.patience_s:g} s"
-                    )
+                if loss := self._loss():
+                    return self._child.end(f"was ended: {loss}")
                 unanswered += 1
                 if self._child.has_answered():
                     unanswered = 0
@@ -367,8 +361,16 @@ class Watch:
         except (OSError, ValueError):
             return  # it has ended, or the test closed its descriptors
 
-    def _are_workers_stopped(self) -> bool:
-        return bool(self._workers) and all(worker.is_stopped for worker in self._workers)
+    def _loss(self) -> str:
+        """Say what became of the processes of workers, if no test can go on without them."""
+        failures = [worker.failure() for worker in self._workers]
+        if failures and all(failures):
+            return f"{failures[0]}, and no worker is left"
+        are_stopped = bool(failures) and all(worker.is_stopped for worker in self._workers)
+        self._stopped = self._stopped + 1 if are_stopped else 0
+        if self._stopped == QUESTIONS - 1:
+            return f"signals stopped all processes of workers for {self.patience_s:g} s"
+        return ""
 
     def end(self) -> None:
         self._over.release()

@@ -268,7 +268,6 @@ def side_of(function: Function) -> str | None:
     return _first_match(function, SIDES)
 
 
-@cache
 def _is_any(function: Function, patterns: tuple[str, ...]) -> bool:
     return any(compile_pattern(pattern).fullmatch(function) for pattern in patterns)
 
@@ -279,7 +278,7 @@ def _any_of(patterns: tuple[str, ...]) -> Callable[[Function], bool]:
 
 
 _is_of_test, _is_scheduled = _any_of(TEST), _any_of(SCHEDULED)
-_is_schedulers_own = _any_of(SCHEDULERS_OWN)
+_is_schedulers_own, _is_of_loop = _any_of(SCHEDULERS_OWN), _any_of(LOOP)
 
 
 @cache
@@ -296,7 +295,7 @@ def owner_of(function: Function) -> str:
 @cache
 def is_used_by_all(function: Function) -> bool:
     """Whether workers and clients may call a function of dask or of an event loop, too."""
-    return _is_library(function) and not _is_any(function, SCHEDULERS_OWN)
+    return _is_library(function) and not _is_schedulers_own(function)
 
 
 def owner_alone(function: Function) -> str:
@@ -379,7 +378,7 @@ def _is_of_body(stack: Stack) -> bool:
     """Whether an event loop called a function that is not a library's: the body of a test."""
     scheduled = [i for i, function in enumerate(stack) if _is_scheduled(function)]
     called = stack[scheduled[-1] + 1 :] if scheduled else ()
-    outermost = next((function for function in called if not _is_any(function, LOOP)), None)
+    outermost = next((function for function in called if not _is_of_loop(function)), None)
     return outermost is not None and not _is_library(outermost)
 
 

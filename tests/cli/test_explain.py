@@ -142,7 +142,6 @@ def test_all_that_tell_why_say_the_same(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("PYTHONHASHSEED", "0")
     project.is_apart = options is COUNTED
     project.run_test(TEST.replace("range(40)", "range(100)"), *options, "--schedprof-save=main")
     shutil.rmtree(project.run_directory)  # as in CI, where only the baseline is kept

@@ -79,7 +79,6 @@ RISEN = {
 @pytest.fixture(autouse=True)
 def prepared(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let sessions import what changes the scheduler."""
-    monkeypatch.setenv("PYTHONHASHSEED", "0")
     monkeypatch.chdir(project.path)
     shutil.copy(injection.__file__, project.path)
 

@@ -148,10 +148,7 @@ def test_latencies(schedprof_scheduler):
 
 
 @pytest.mark.slow
-def test_faults_and_latencies_are_drawn_from_the_seed(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONHASHSEED", "0")
+def test_faults_and_latencies_are_drawn_from_the_seed(project: Project) -> None:
     options = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=8")
     project.run_test(SEEDED, *options, "--schedprof-rounds=1", "--schedprof-save=main")
     again = project.run(*options, "--schedprof-rounds=1", "--schedprof-compare=main")

@@ -111,10 +111,7 @@ SPILLED = (
 
 
 @pytest.mark.slow
-def test_what_does_not_fit_into_memory_is_spilled(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONHASHSEED", "0")  # so one round is enough
+def test_what_does_not_fit_into_memory_is_spilled(project: Project) -> None:
     body = SPILLING.replace("MORE", 'memory="1GB"')
     result = project.run_test(body, *SPILLED, "--schedprof-save=main")
     result.assert_outcomes(passed=4, failed=1)

@@ -40,12 +40,6 @@ TREE = TREE.replace("TASKS", "48")
 SATURATION = "DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION"
 
 
-@pytest.fixture(autouse=True)
-def in_one_order(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the processes of all sessions order their sets in the same way."""
-    monkeypatch.setenv("PYTHONHASHSEED", "0")
-
-
 def runs_of(project: Project) -> list[Path]:
     return sorted((project.path / ".schedprof").glob("2*"))
 
