@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from pytest_schedprof.cli.main import add_directory, say
 from pytest_schedprof.errors import BaselineError
+from pytest_schedprof.judge.acceptance import accepted_in, with_accepted
 from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.parting import with_partings
 from pytest_schedprof.model.comparison import Report
@@ -46,6 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     report = load_both(arguments.before, arguments.after, arguments.dir, has_past=True)
+    accepted = accepted_in(Path.cwd())
+    comparisons = (with_accepted(comparison, accepted) for comparison in report.comparisons)
+    report = replace(report, comparisons=tuple(comparisons))
     if arguments.json:
         say(as_json(report, verdict=report.verdict))
     elif arguments.markdown:

@@ -20,6 +20,7 @@ COMMANDS = (
     "report",
     "compare",
     "explain",
+    "accept",
     "history",
     "bisect",
     "export",

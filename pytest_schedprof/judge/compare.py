@@ -224,6 +224,7 @@ def _compared(
         thresholds=None if is_exact and not timed else _thresholds(past, len(timed)),
         tasks=tasks,
         causes=causes,
+        wholes=tuple(change for change in (*exact, *timed) if not change.subject),
     )
 
 

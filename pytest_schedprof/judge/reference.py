@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from pytest_schedprof.judge.acceptance import with_accepted
 from pytest_schedprof.judge.compare import (
     Earlier,
     choose,
@@ -27,7 +28,7 @@ from pytest_schedprof.judge.matching import (
     other_work,
 )
 from pytest_schedprof.judge.phases import EvidenceMeasurements
-from pytest_schedprof.model.comparison import Comparison
+from pytest_schedprof.model.comparison import AcceptedFigure, Comparison
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Estimate
 from pytest_schedprof.model.metric import METRICS, PERCENT, SELF, TIME, own_part
@@ -90,6 +91,10 @@ class Reference:
     """Directory of the run that they are of, if it is still there."""
     earlier: Earlier | None = None
     """The runs before them, if they are the newest run of a series."""
+    commit: str = ""
+    """The commit that they were measured of, in short; empty if it is not known."""
+    accepted: tuple[AcceptedFigure, ...] = ()
+    """Rises since then that somebody accepted."""
 
     @cached_property
     def _measurements(self) -> Mapping[tuple[str, str], Sequence[Measurement]]:
@@ -126,14 +131,9 @@ class Reference:
         candidates = with_earlier(self._candidates(after), self.earlier, *key)
         if not candidates and after.result.test_id not in self.test_ids:
             return []
-        return [
-            compare_one(
-                candidates,
-                after,
-                is_binding=is_binding,
-                is_series=self.earlier is not None,
-            )
-        ]
+        is_series = self.earlier is not None
+        comparison = compare_one(candidates, after, is_binding=is_binding, is_series=is_series)
+        return [with_accepted(comparison, self.accepted)]
 
 
 @dataclass(frozen=True)

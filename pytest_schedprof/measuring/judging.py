@@ -7,6 +7,7 @@ and the reference compares. `complaint` says why a test that passed must fail af
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_schedprof.errors import LimitError, SchedprofError, printable
+from pytest_schedprof.judge.acceptance import with_tolerance
 from pytest_schedprof.judge.limits import choices
 from pytest_schedprof.judge.parting import Reader, with_first_difference
 from pytest_schedprof.judge.phases import EvidenceMeasurements
@@ -67,21 +69,31 @@ NOTHING_SEARCHED = (
 )
 
 
-def complaint(record: Result, directory: Path | None, *, is_strict: bool) -> str | None:
-    """Say why a test that passed must fail: trouble, or limits; None if it need not fail."""
+def complaint(record: Result, directory: Path | None, plan: Plan, command: str) -> str | None:
+    """Say why a test that passed must fail: trouble, or limits; None if it need not fail.
+
+    Args:
+        record: of the test.
+        directory: of its artifacts.
+        plan: of the test.
+        command: that runs the test again.
+    """
+    is_strict = plan.settings.strict
     lines = [*record.troubles, *broken(record, directory, is_strict=is_strict)]
-    artifacts = {of.backend: of.artifacts for of in record.backends}
-    for comparison in record.comparisons:
-        if not comparison.is_binding:
-            continue
-        if changes := regressions(comparison):
-            what = "regressed"
-        elif is_strict and (changes := undecided(comparison)):
-            what = "undecided"
-        else:
-            continue
-        place = _place(directory, artifacts.get(comparison.backend, ()))
-        lines.append(f"schedprof: {what} against {record.baseline!r}: {changes}; see {place}")
+    binding = [comparison for comparison in record.comparisons if comparison.is_binding]
+    commit = f" ({record.baseline_commit})" if record.baseline_commit else ""
+    since = f"{record.baseline!r}{commit}"
+    rises = [changes for comparison in binding if (changes := regressions(comparison))]
+    lines += [f"schedprof: regressed against {since}: {changes}" for changes in rises]
+    if is_strict:
+        unsure = [of for of in binding if not regressions(of) and of.verdict is not Verdict.PASS]
+        lines += [f"schedprof: undecided against {since}: {undecided(of)}" for of in unsure]
+    if rises:
+        test = shlex.quote(record.test_id)
+        lines.append(f"  why:    schedprof explain {test}")
+        lines.append(f"  again:  {command}")
+        if not plan.settings.against:
+            lines.append(f"  accept: schedprof accept {test} --reason '...'")
     return printable("\n".join(lines)) or None
 
 
@@ -180,7 +192,8 @@ def _compare(plan: Plan, earlier: Earlier, assessed: Assessment) -> list[Compari
     A test whose limits are relative has said what a regression is: no other one is binding.
     """
     is_binding = not any(limit.is_relative for limit in plan.limits)
-    return [one for of in assessed.backends for one in earlier.compare(of, is_binding)]
+    compared = (one for of in assessed.backends for one in earlier.compare(of, is_binding))
+    return [with_tolerance(one, plan.settings.tolerance) for one in compared]
 
 
 def _decisions_of(side: Side | None, name: str, directory: Path | None) -> Reader:

@@ -177,6 +177,13 @@ OPTIONS: tuple[Option, ...] = (
         in_marker=False,
     ),
     Option(
+        "tolerance",
+        "part of a test's whole cost, for example 5%%, by which its figures may rise in a "
+        "comparison; default 0%%, so that each rise counts that is more than noise",
+        0.0,
+        metavar="PERCENT",
+    ),
+    Option(
         "against",
         "also run each test on a second scheduler, in turns, and compare: the interpreter of "
         "another environment, a requirement such as distributed==2026.7.0, a source checkout, or "

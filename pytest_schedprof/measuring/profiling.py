@@ -249,9 +249,10 @@ class ProfiledTest:
         others = {name: self._side(of, names[name]) for name, of in other_schedulers.items()}
         self._tested = self._side(scheduler)
         against, null = others.get(AGAINST), others.get(NULL)
-        reference = plan.reference.name if plan.reference else ""
-        self._baseline = against.name if against else reference
+        reference = None if against else plan.reference
+        self._baseline = against.name if against else reference.name if reference else ""
         """Name of what the test is compared with; empty if it is compared with nothing."""
+        self._commit = reference.commit if reference else ""
         self.schedule = Schedule(plan, Sides(self._tested, against, null))
         self._compared = Compared()
 
@@ -269,10 +270,13 @@ class ProfiledTest:
         """What went wrong while the test was profiled and judged."""
         return self._tested.assessment.errors
 
-    def complaint(self) -> str | None:
-        """Say why a test that passed must fail; None if it need not fail."""
-        is_strict = self.plan.settings.strict
-        return complaint(self.record("passed"), self.directory, is_strict=is_strict)
+    def complaint(self, command: str) -> str | None:
+        """Say why a test that passed must fail; None if it need not fail.
+
+        Args:
+            command: that runs the test again.
+        """
+        return complaint(self.record("passed"), self.directory, self.plan, command)
 
     def begin(self) -> None:
         """Store a record of a test that does not end: it stays if the session is killed."""
@@ -368,6 +372,7 @@ class ProfiledTest:
             outcome=outcome,
             unjudged=self.plan.unjudged,
             baseline=self._baseline,
+            baseline_commit=self._commit,
             comparisons=self._compared.comparisons,
             null=self._compared.null,
         )

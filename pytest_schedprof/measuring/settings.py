@@ -24,7 +24,7 @@ from pytest_schedprof.measuring.options import (
     option_named,
 )
 from pytest_schedprof.model.limit import Limit
-from pytest_schedprof.model.options import BOOLEAN, Reader, positive, read_names, read_size
+from pytest_schedprof.model.options import BOOLEAN, MOST, Reader, positive, read_names, read_size
 
 if TYPE_CHECKING:
     import pytest
@@ -92,6 +92,13 @@ def read_runs(raw: Any) -> int | None:
     return None if raw == "all" else positive(int)(raw)
 
 
+def read_percentage(raw: Any) -> float:
+    number = float(read_text(raw).removesuffix("%")) / 100
+    if not (raw.strip().endswith("%") and 0 <= number <= MOST):
+        raise ValueError(raw)
+    return number
+
+
 def read_cluster_option(raw: Any) -> tuple[str, str]:
     """Read `name=value` as text."""
     name, equals, value = read_text(raw).partition("=")
@@ -135,6 +142,7 @@ READERS: Mapping[str, Reader] = {
     "evidence": Reader(read_evidence, f"any of {', '.join(EVIDENCE)}, or 'all'"),
     "save": Reader(read_text, "a name, a path or a URL"),
     "compare": Reader(read_text, "a name, a path, a URL, or 'latest'"),
+    "tolerance": Reader(read_percentage, "a percentage such as 5%"),
     "against": Reader(read_text, "an interpreter, a requirement, a checkout or settings"),
     "budget": SECONDS,
     "null": BOOLEAN,
@@ -185,6 +193,8 @@ class Settings(NamedTuple):
     evidence: tuple[str, ...]
     save: str | None
     compare: str | None
+    tolerance: float
+    """Part of the whole; 0 if each rise counts."""
     against: str | None
     budget: float
     null: bool

@@ -97,6 +97,8 @@ class Outcome(StrEnum):
     SHIFTED = "shifted"
     """It rose without a rise of the total cost: other figures fell, code moved, or a cache of the
     interpreter was emptied."""
+    ACCEPTED = "accepted"
+    """It rose by what the project's tolerance allows, or by what somebody accepted."""
     UNDECIDED = "undecided"
     SAME = "same"
 
@@ -159,6 +161,21 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True)
+class AcceptedFigure:
+    """A rise that somebody accepted, from a figure to another one."""
+
+    test: str
+    metric: str
+    function: Function
+    """Empty for the scheduler as a whole."""
+    before: float
+    after: float
+    reason: str
+    commit: str
+    """The commit that was measured; empty without git."""
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """One test measured by one backend, before and after."""
 
@@ -185,6 +202,10 @@ class Comparison:
     causes: tuple[Cause, ...] = ()
     """The functions that explain what regressed, the most important first; none if that is not
     known."""
+    wholes: tuple[Change, ...] = ()
+    """The figures of the scheduler as a whole, of each metric that has one, the same ones too."""
+    accepted: tuple[AcceptedFigure, ...] = ()
+    """What somebody accepted of its rises."""
 
     @property
     def verdict(self) -> Verdict:

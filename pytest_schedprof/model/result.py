@@ -355,6 +355,8 @@ class Result:
     """Limits that no chosen backend can judge."""
     baseline: str = ""
     """Name of what the test was compared with, empty if nothing."""
+    baseline_commit: str = ""
+    """The commit that it was measured of, in short; empty if that is not known."""
     comparisons: tuple[Comparison, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     """Evidence from dask's own instruments, by kind."""

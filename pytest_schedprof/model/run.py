@@ -61,6 +61,8 @@ class BaselinePart:
     saved_at: str
     results: tuple[Result, ...]
     """Results without artifacts, limits, and functions of negligible cost."""
+    commit: Commit | None = None
+    """The commit that was measured, as in the run."""
     schema_version: int = SCHEMA_VERSION
 
 
@@ -75,6 +77,11 @@ class Commit:
     """Time of the commit, in UTC."""
     is_dirty: bool
     """Whether tracked files differ from the commit, or git did not answer in time."""
+
+    @property
+    def short(self) -> str:
+        """Digits that are enough for any repository, with a + if files differed from it."""
+        return self.sha[:9] + ("+" if self.is_dirty else "")
 
 
 def setting_of(result: Result) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_schedprof.errors import BaselineError, SchedprofError, as_own, printable
+from pytest_schedprof.judge.acceptance import FILE, accepted_in, unused
 from pytest_schedprof.judge.explanation import Pairs, why_regressed
 from pytest_schedprof.judge.matching import renamed_tests
 from pytest_schedprof.judge.recordings import keep_stacks
@@ -55,8 +56,14 @@ def load_reference(config: pytest.Config, source: str) -> None:
     directory = str(session_settings(config).dir)
     run = config.stash[COMPARED_RUN] = kept_run(source, directory)
     loaded = load(source, directory)
-    reference = Reference(loaded.name, loaded.results, run=run, earlier=loaded.earlier)
-    config.stash[REFERENCE] = reference
+    config.stash[REFERENCE] = Reference(
+        loaded.name,
+        loaded.results,
+        run=run,
+        earlier=loaded.earlier,
+        commit=loaded.commit,
+        accepted=accepted_in(config.rootpath),
+    )
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(TestInventory(), "schedprof-inventory")
 
@@ -274,6 +281,7 @@ class Collector:
         )
         unmatched = [Line(f"  {text}") for text in unmatched_in(config, results)]
         yield from capped(unmatched, verbosity)
+        yield from map(Line, self._unused(results))
         in_process = [of for of in results if of.cluster and of.cluster.kind == IN_PROCESS]
         if in_process and session_settings(config).against is not None:
             yield Line(
@@ -283,6 +291,16 @@ class Collector:
             )
         if self.explained and verbosity >= 0:
             yield from why_lines(self.explained, verbosity)
+
+    def _unused(self, results: list[Result]) -> Iterator[str]:
+        """Yield a line if something that was accepted is no longer needed."""
+        reference = self.config.stash.get(REFERENCE, None)
+        comparisons = [one for result in results for one in result.comparisons]
+        if reference and (left := unused(reference.accepted, comparisons)):
+            yield (
+                f"{counted(len(left), 'accepted figure')} of {FILE} no longer applied: "
+                "`schedprof accept --prune` removes what does not"
+            )
 
 
 def _short(path: Path) -> str:

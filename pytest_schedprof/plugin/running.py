@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -19,6 +20,7 @@ from pytest_schedprof.clusters.options import is_known
 from pytest_schedprof.errors import SchedprofError, SettingsError, as_own
 from pytest_schedprof.evidence.contract import Need
 from pytest_schedprof.evidence.report import source_of
+from pytest_schedprof.measuring.options import AUTO, OPTIONS
 from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
 from pytest_schedprof.measuring.settings import Settings
@@ -142,9 +144,22 @@ def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
         _keep_interrupted(item, profiled)
         raise
     # Only of a test that passed: a body that failed has left by the `finally` above.
-    if complaint := profiled.complaint():
+    if complaint := profiled.complaint(_command(item)):
         pytest.fail(complaint, pytrace=False)
     return outcome
+
+
+def _command(item: pytest.Item) -> str:
+    """Return the command that runs the test again with the options of this session."""
+    words = ["pytest", item.nodeid]
+    for option in OPTIONS:
+        given = item.config.getoption(option.attribute)
+        if given is None or option.name == "save":
+            continue
+        is_bare = given in (True, AUTO)
+        for value in given if option.adds_up else [given]:
+            words.append(option.flag_name if is_bare else f"{option.flag_name}={value}")
+    return shlex.join(words)
 
 
 def _run_body(item: pytest.Item, profiled: ProfiledTest) -> Generator[None, Any, Any]:
@@ -255,7 +270,7 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
         return
     complaint = None
     try:
-        complaint = profiled.complaint()
+        complaint = profiled.complaint(_command(item))
         if profiled.errors and hasattr(report, "wasxfail"):  # it was marked for another failure
             del report.wasxfail
             report.outcome, report.longrepr = "failed", "\n".join(map(str, profiled.errors))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from pytest_schedprof.judge.acceptance import figure_of_cause
 from pytest_schedprof.judge.causes import enclosing
 from pytest_schedprof.judge.series import LEAST_RUNS, LEAST_TIMED
 from pytest_schedprof.model.comparison import (
@@ -28,7 +29,7 @@ from pytest_schedprof.report.words import (
     name_of,
 )
 
-NEWS = (Outcome.REGRESSED, Outcome.IMPROVED, Outcome.SHIFTED)
+NEWS = (Outcome.REGRESSED, Outcome.IMPROVED, Outcome.SHIFTED, Outcome.ACCEPTED)
 """Outcomes of figures that changed."""
 
 CAUSES_SHOWN = 3
@@ -82,7 +83,9 @@ def count_words(comparison: Comparison) -> str:
 
 def conditions_of(comparison: Comparison) -> Iterator[str]:
     """Yield what explains the figures of one test and backend, and what holds for all of them."""
-    yield from cause_sentences(comparison)
+    if comparison.causes:
+        yield from cause_sentences(comparison)
+    yield from dict.fromkeys(f"accepted: {figure.reason}" for figure in comparison.accepted)
     if comparison.tasks is not None:
         before, after = (f"{number:,.0f}" for number in comparison.tasks)
         yield (
@@ -187,36 +190,36 @@ def noise_words(thresholds: Thresholds | None) -> str:
 
 
 def regressions(comparison: Comparison) -> str:
-    """Return the causes of what regressed, or else the gravest regression, and how many more.
-
-    Each cause has a line of its own. It is empty if nothing regressed.
-    """
-    regressed = comparison.of(Outcome.REGRESSED)
-    if not regressed:
-        return ""
-    if causes := list(cause_sentences(comparison)):
-        return "\n  ".join(causes)
-    more = f", and {len(regressed) - 1} more" if len(regressed) > 1 else ""
-    return f"{change_sentence(comparison, regressed[0])}{more}"
+    """Return the causes of what regressed, each in a line of its own; empty if nothing did."""
+    return "\n  ".join(cause_sentences(comparison))
 
 
 def cause_sentences(comparison: Comparison) -> Iterator[str]:
-    """Yield a sentence for each cause of what regressed, the last with what follows from them."""
-    shown, regressed = comparison.causes[:CAUSES_SHOWN], comparison.of(Outcome.REGRESSED)
-    names = {cause.function for cause in comparison.causes}
-    count = sum(enclosing(change.subject) not in names for change in regressed)
-    verb, source = "follows" if count == 1 else "follow", "it" if len(names) == 1 else "them"
-    following = f", and {counted(count, 'figure')} that {verb} from {source}" if count else ""
-    for place, cause in enumerate(shown, start=1):
-        change_of_cause = Change(
-            cause.metric, cause.function, "", Outcome.REGRESSED, cause.before, cause.after, 0.0, 0.0
-        )
-        mine = (cause.metric, cause.function)
-        own = (change for change in regressed if (change.metric, change.subject) == mine)
-        # Its own figure stands in tables; those of inner ones have theirs.
-        change = next(own, change_of_cause)
-        more = following if place == len(shown) else ""
-        yield f"{change_sentence(comparison, change)}: {ROLES[cause.role]}{more}"
+    """Yield a sentence for each cause of what regressed, or one for the gravest regression.
+
+    The first one says what they come to in all.
+    """
+    regressed = comparison.of(Outcome.REGRESSED)
+    if not regressed:
+        return
+    first, *others = _causes_in_words(comparison) or [change_sentence(comparison, regressed[0])]
+    metric = comparison.causes[0].metric if comparison.causes else regressed[0].metric
+    is_of_whole = not comparison.causes and not regressed[0].subject
+    wholes = [] if is_of_whole else [of for of in comparison.wholes if of.metric == metric]
+    words = [f"{WHOLE_NAME} {_difference(whole)}" for whole in wholes]
+    if len(regressed) > 1 or others:
+        causes = [counted(len(comparison.causes), "cause")] if comparison.causes else []
+        words.append(", ".join([*causes, counted(len(regressed), "figure")]))
+    yield "; ".join([first, *words])
+    yield from others[: CAUSES_SHOWN - 1]
+
+
+def _causes_in_words(comparison: Comparison) -> list[str]:
+    changes = (figure_of_cause(comparison, place) for place in range(len(comparison.causes)))
+    return [
+        f"{change_sentence(comparison, change)}: {ROLES[cause.role]}"
+        for cause, change in zip(comparison.causes, changes, strict=True)
+    ]
 
 
 def undecided(comparison: Comparison) -> str:

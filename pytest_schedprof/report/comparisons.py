@@ -50,6 +50,7 @@ OUTCOME_MARKUP = {
     Outcome.REGRESSED: {"red": True},
     Outcome.IMPROVED: {"green": True},
     Outcome.SHIFTED: {"cyan": True},
+    Outcome.ACCEPTED: {"cyan": True},
     Outcome.UNDECIDED: {"yellow": True},
 }
 

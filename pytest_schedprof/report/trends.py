@@ -12,9 +12,6 @@ from pytest_schedprof.model.metric import METRICS, readable
 from pytest_schedprof.model.run import History, Moment, Series, Setting, Step, Trend
 from pytest_schedprof.report.words import change_of, counted, with_mode
 
-SHORT_SHA = 9
-"""Digits of a commit: enough for any repository."""
-
 
 def series_by_test(
     series: Iterable[Series],
@@ -114,10 +111,7 @@ def _sizes(series: Series, change: Step | Trend) -> str:
 
 def _label(moment: Moment) -> str:
     """Return a commit, with a + if files differed from it, or the run where there is no commit."""
-    commit = moment.commit
-    if commit is None:
-        return f"run {moment.run_id}"
-    return commit.sha[:SHORT_SHA] + ("+" if commit.is_dirty else "")
+    return moment.commit.short if moment.commit else f"run {moment.run_id}"
 
 
 def _dated(moment: Moment) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -21,7 +21,7 @@ from pytest_schedprof.errors import ArtifactError, BaselineError
 from pytest_schedprof.formats import UNREADABLE
 from pytest_schedprof.model.metric import CLIENT_BYTECODES
 from pytest_schedprof.model.result import NOT_SCHEDULER, BackendResult, FunctionCost, Result
-from pytest_schedprof.model.run import BaselinePart, Run, by_test, identities
+from pytest_schedprof.model.run import BaselinePart, Commit, Run, by_test, identities
 from pytest_schedprof.store.places import Folder, without_secrets
 from pytest_schedprof.store.records import Record, decode, encode
 from pytest_schedprof.store.run_directory import RESULT_FILE, RUN_FILE, RunDirectory, safe_name
@@ -109,6 +109,8 @@ class Loaded(NamedTuple):
     tests: Mapping[str, Sequence[Result]]
     earlier: EarlierRuns | None = None
     """The runs before them, if they are the newest run of a directory of runs."""
+    commit: str = ""
+    """The newest commit that was measured, in short; empty if it is not known."""
 
     @property
     def results(self) -> tuple[Result, ...]:
@@ -129,8 +131,9 @@ def save_run(name: str, directory: str, run: RunDirectory) -> str:
         ArtifactError: if it cannot be written.
         BaselineError: if the session measured nothing that can be saved.
     """
-    results = list(chain.from_iterable(_of_run(Folder(str(run.path))).values()))
-    folder, kept = save(name, directory, run.run_id, results)
+    tests, commit = _of_run(Folder(str(run.path)))
+    results = list(chain.from_iterable(tests.values()))
+    folder, kept = save(name, directory, run.run_id, results, commit)
     if not kept:
         why = f"none of {_tests(len(results))} that ran profiled passed"
         raise BaselineError(
@@ -149,7 +152,13 @@ def _tests(count: int) -> str:
     return f"{count} test{'' if count == 1 else 's'}"
 
 
-def save(name: str, directory: str, run_id: str, results: Iterable[Result]) -> tuple[Folder, int]:
+def save(
+    name: str,
+    directory: str,
+    run_id: str,
+    results: Iterable[Result],
+    commit: Commit | None = None,
+) -> tuple[Folder, int]:
     """Save the results of a session; return the place and the number of tests saved.
 
     Raises:
@@ -161,6 +170,7 @@ def save(name: str, directory: str, run_id: str, results: Iterable[Result]) -> t
             result,
             backends=tuple(map(_slim, result.backends)),
             baseline="",
+            baseline_commit="",
             comparisons=(),
             null=(),
         )
@@ -181,7 +191,8 @@ def save(name: str, directory: str, run_id: str, results: Iterable[Result]) -> t
                 for result in _decoded(folder.read(), folder, BaselinePart).results
                 if not identities([result]) <= known
             ]
-        part = BaselinePart(run_id, datetime.now(UTC).isoformat(), (*earlier, *kept))
+        when = datetime.now(UTC).isoformat()
+        part = BaselinePart(run_id, when, (*earlier, *kept), commit)
         file = folder if is_one_file else folder / f"{safe_name(run_id)}.json"
         file.write(encode(part))
         if not is_one_file:
@@ -240,7 +251,7 @@ def load(spec: str, directory: str, *, other: Path | None = None) -> Loaded:
     try:
         folder = _folder(spec, directory)
         runs = runs_before(other, recorded_runs(folder))
-        tests = _of_run(runs[-1].folder) if runs else _results(folder)
+        tests, commit = _of_run(runs[-1].folder) if runs else _results(folder)
     except ArtifactError as error:
         raise BaselineError(f"{error}{_known(spec, directory)}") from error
     if not tests:
@@ -251,7 +262,7 @@ def load(spec: str, directory: str, *, other: Path | None = None) -> Loaded:
     ended = [run for run in runs[:-1] if run.run.exit_status is not None]
     earlier = EarlierRuns(ended[1 - MOST_RUNS :]) if runs else None
     name = folder.name if spec == LATEST else without_secrets(spec)
-    return Loaded(name, tests, earlier)
+    return Loaded(name, tests, earlier, commit.short if commit else "")
 
 
 def kept_run(spec: str, directory: str, other: Path | None = None) -> Path | None:
@@ -291,14 +302,19 @@ def _folder(spec: str, directory: str) -> Folder:
     return Folder(spec) if not named.exists() and Folder(spec).exists() else named
 
 
-def _results(folder: Folder) -> Mapping[str, Sequence[Result]]:
+Results: TypeAlias = tuple[Mapping[str, Sequence[Result]], Commit | None]
+"""Results by test, and the commit that was measured."""
+
+
+def _results(folder: Folder) -> Results:
     """Read a run, one test of a run, the parts of a baseline, or a file of one of these."""
     if not folder.name.endswith(".json") and folder.is_directory():
         if (folder / RUN_FILE).is_file():
             return _of_run(folder)
         if not (folder / RESULT_FILE).is_file():
-            parts = (part for _, part in reversed(_parts(folder)))
-            return by_test(result for part in parts for result in part.results)
+            parts = [part for _, part in reversed(_parts(folder))]
+            commit = parts[-1].commit if parts else None
+            return by_test(result for part in parts for result in part.results), commit
         folder = folder / RESULT_FILE
     content = folder.read()
     try:  # the fields tell the kinds of records apart
@@ -308,13 +324,14 @@ def _results(folder: Folder) -> Mapping[str, Sequence[Result]]:
     if "tests" in fields:
         return _of_run(folder.parent)
     if "backends" in fields:
-        return by_test([_decoded(content, folder, Result)])
-    return by_test(_decoded(content, folder, BaselinePart).results)
+        return by_test([_decoded(content, folder, Result)]), None
+    part = _decoded(content, folder, BaselinePart)
+    return by_test(part.results), part.commit
 
 
-def _of_run(folder: Folder) -> ResultsOfRun:
+def _of_run(folder: Folder) -> Results:
     run = with_tests(_decoded((folder / RUN_FILE).read(), folder / RUN_FILE, Run), folder)
-    return ResultsOfRun(StoredRun(folder, run))
+    return ResultsOfRun(StoredRun(folder, run)), run.commit
 
 
 def _parts(folder: Folder) -> list[tuple[Folder, BaselinePart]]:

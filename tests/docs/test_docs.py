@@ -147,7 +147,7 @@ def test_the_tutorial_ends_with_a_red_test_and_its_cause(
     path.write_text(path.read_text().replace("self.done += 1", slower))
     result = project.run("--schedprof-compare=main")
     result.assert_outcomes(failed=1)
-    cause = "*: bytecodes of test_tasks:Audit.transition: *its code differs, and * follow from it*"
+    cause = "*: bytecodes of test_tasks:Audit.transition: *its code differs; *; 1 cause, * figures"
     result.stdout.fnmatch_lines(["*limit broken: bytecodes(@plugins) <= 60: *", cause])
 
 

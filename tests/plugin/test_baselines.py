@@ -102,7 +102,9 @@ def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(
         [
             "schedprof: regressed against 'main': bytecodes of "
             "distributed.scheduler:SchedulerState._transition: * before, * now per task (+1.*%): "
-            "its code differs; see *",
+            "its code differs; the scheduler +0.18%",
+            "  why:    schedprof explain test_it.py::test_tasks",
+            "  again:  pytest test_it.py::test_tasks --schedprof=counts * --schedprof-compare=*",
             "schedprof: limit broken: bytecodes <= baseline + 5: the scheduler takes * bytecodes "
             "(before: *) per task over 30 tasks; see *",
             "limits: 3 passed, 1 broken",
@@ -129,9 +131,9 @@ def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(
     scanning = project.run_test(tasks(SCANNING), *COUNTS, "--schedprof-compare=main")
     scanning.assert_outcomes(failed=1)
     function = "distributed.scheduler:SchedulerState.check_idle_saturated"
-    cause = f"bytecodes of {function}: * before, * now per task (*%): its code differs, and * from"
-    scanning.stdout.fnmatch_lines([f"schedprof: regressed against 'main': {cause} it; see *"])
-    scanning.stdout.fnmatch_lines([f"  {cause} it"])
+    cause = f"bytecodes of {function}: * before, * now per task (*%): its code differs"
+    cause = f"{cause}; the scheduler +*%; 1 cause, * figures"
+    scanning.stdout.fnmatch_lines([f"schedprof: regressed against 'main': {cause}", f"  {cause}"])
     assert function in newest_summary(project).partition("### Regressions")[2].split("\n- ")[1]
     (comparison,) = _newest_result(project).comparisons
     assert [(of.function, of.role) for of in comparison.causes] == [(function, Role.CHANGED)]
@@ -351,3 +353,47 @@ def test_secrets_of_a_url_are_in_no_output(project: Project) -> None:
     assert not any("s3cr3t" in text for text in printed)
     assert not any(b"s3cr3t" in content for content in files)
     fsspec.filesystem("memory").store.clear()
+
+
+@pytest.mark.slow
+def test_what_was_accepted_passes_and_nothing_beside_it(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(project.path)
+    project.run_test(tasks(), *COUNTS, "--schedprof-save=main").assert_outcomes(passed=1)
+    assert main(["accept", "--reason", "too early"]) == 1
+    compared = (*COUNTS, "--schedprof-compare=main")
+    slower = project.run_test(tasks(SLOWER), *compared)
+    slower.assert_outcomes(failed=1)
+    slower.stdout.fnmatch_lines(
+        ["  accept: schedprof accept test_it.py::test_tasks --reason '...'"]
+    )
+
+    tolerant = project.run_test(tasks(SLOWER), *compared, "--schedprof-tolerance=5%")
+    tolerant.assert_outcomes(passed=1)
+    tolerant.stdout.fnmatch_lines(["compared with main: * accepted, * the same in 1 test"])
+
+    project.run_test(tasks(SLOWER), *compared)
+    assert main(["accept", "test_tasks", "--reason", "keys are checked"]) == 0
+    accepted = project.run_test(tasks(SLOWER), *compared, "-n", "2")
+    accepted.assert_outcomes(passed=1)
+    accepted.stdout.fnmatch_lines(
+        ["compared with main: * accepted, * the same in 1 test", "  accepted: keys are checked"]
+    )
+    assert main(["compare", "main", str(newest(project))]) == 0
+    assert main(["accept", "--prune"]) == 0
+    assert "_transition" in (project.path / "schedprof-accepted.toml").read_text()
+
+    more = project.run_test(tasks(f"{SLOWER}, {SCANNING}"), *compared)
+    more.assert_outcomes(failed=1)
+    more.stdout.fnmatch_lines(["schedprof: regressed *check_idle_saturated: *1 cause, *"])
+
+    same = project.run_test(tasks(), *compared)
+    same.assert_outcomes(passed=1)
+    same.stdout.fnmatch_lines(
+        ["* accepted figures of schedprof-accepted.toml no longer applied: *"]
+    )
+    capsys.readouterr()
+    assert main(["accept", "--prune"]) == 0
+    assert capsys.readouterr().out.endswith("removed, 0 in all\n")
+    assert not (project.path / "schedprof-accepted.toml").exists()

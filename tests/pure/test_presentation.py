@@ -176,7 +176,7 @@ def test_the_gravest_change_comes_first() -> None:
 def test_a_sentence_says_what_regressed_or_is_open() -> None:
     twice = comparison(change(Outcome.REGRESSED), change(Outcome.REGRESSED))
     sentence = f"calls of {TRANSITION}: 2 before, 3 now per task (+50.00%)"
-    assert regressions(twice) == f"{sentence}, and 1 more"
+    assert regressions(twice) == f"{sentence}; 2 figures"
     doubt = comparison(change(Outcome.UNDECIDED, note="run more"), reasons=("other workers",))
     assert undecided(doubt) == f"other workers; {sentence}: run more"
     assert (regressions(comparison()), undecided(comparison())) == ("", "")

@@ -1,0 +1,62 @@
+"""`schedprof accept`: let a rise pass that a pull request makes on purpose."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pytest_schedprof.cli.main import DEFAULT, say
+from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.judge.acceptance import FILE, accept, accepted_in, unused, written
+from pytest_schedprof.store.run_directory import write
+from pytest_schedprof.store.runs import find_run
+
+PURPOSE = "let the rises of a test pass, with a reason"
+DESCRIPTION = (
+    f"Writes what rose in a test, or in all tests of a run, into {FILE} in the working directory, "
+    "to be reviewed and committed. A comparison passes these figures up to what they are now."
+)
+EXAMPLE = """\
+examples: schedprof accept test_shuffle --reason "keys are checked on arrival"
+          schedprof accept --reason "keys are checked on arrival"     all tests that regressed
+          schedprof accept --prune
+
+exit status: 0 on success, 1 if nothing regressed or a record cannot be read, 2 for a mistake"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("test", nargs="?", metavar="TEST", help="test ID, or a unique part of it")
+    parser.add_argument("--reason", metavar="TEXT", help="why the test may cost more")
+    parser.add_argument(
+        "--prune", action="store_true", help="remove what the tests of the run no longer needed"
+    )
+    parser.add_argument(
+        "--run", default=DEFAULT, metavar="DIR", dest="directory", help=f"default: {DEFAULT}"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if bool(arguments.reason and arguments.reason.strip()) is arguments.prune:
+        raise SettingsError("schedprof: give either --reason TEXT or --prune")
+    kept = find_run(Path(arguments.directory))
+    tests = [kept.test(arguments.test)] if arguments.test else kept.tests()
+    comparisons = [one for test in tests for one in test.result.comparisons if one.is_binding]
+    known = accepted_in(Path.cwd())
+    if arguments.prune:
+        left = unused(known, comparisons)
+        figures = [figure for figure in known if figure not in left]
+        what = f"{len(left)} removed"
+    else:
+        commit = kept.record.commit.short if kept.record.commit else ""
+        figures = accept(known, comparisons, arguments.reason.strip(), commit)
+        if figures == list(known):
+            where = arguments.test or str(kept.path)
+            say(f"nothing to accept in {where}: no figure regressed against a baseline")
+            return 1
+        what = f"{len(set(figures) - set(known))} accepted"
+    if figures:
+        write(Path.cwd() / FILE, written(figures).encode())
+    else:
+        (Path.cwd() / FILE).unlink(missing_ok=True)
+    say(f"{FILE}: {what}, {len(figures)} in all")
+    return 0

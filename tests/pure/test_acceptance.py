@@ -1,0 +1,137 @@
+"""Tests of what passes a comparison: rises within the tolerance, and accepted ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.judge.acceptance import (
+    FILE,
+    accept,
+    accepted_in,
+    unused,
+    with_accepted,
+    with_tolerance,
+    written,
+)
+from pytest_schedprof.model.comparison import AcceptedFigure, Change, Comparison, Outcome
+from pytest_schedprof.model.explanation import Cause, Role
+from pytest_schedprof.model.limit import Verdict
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+AMOUNT = st.floats(0, 1e12).map(lambda amount: float(f"{amount:.10g}"))
+FIGURES = st.lists(st.builds(AcceptedFigure, TEXT, TEXT, TEXT, AMOUNT, AMOUNT, TEXT, TEXT))
+
+
+def change(subject: str, before: float, after: float, error: float = 0.0) -> Change:
+    """A rise of bytecodes, which counts from 1 % on."""
+    rise = after - before
+    outcome = Outcome.REGRESSED if rise > 0.01 * before else Outcome.SAME
+    bounds = (rise - 4 * error, rise + 4 * error)
+    return Change("bytecodes", subject, "", outcome, before, after, *bounds)
+
+
+def compared(*functions: Change, whole: Change, causes: str = "f") -> Comparison:
+    """A comparison in which some of the functions, by their letters, are the causes."""
+    changes = [of for of in (*functions, whole) if of.outcome is Outcome.REGRESSED]
+    of_causes = [
+        Cause(of.subject, Role.CHANGED, of.metric, of.before, of.after)
+        for of in functions
+        if of.subject in causes
+    ]
+    comparison = Comparison("test_a", "counts", "", tuple(changes), same=1, wholes=(whole,))
+    return replace(comparison, causes=tuple(of_causes))
+
+
+WHOLE = change("", 1000, 1200)
+SLOWER = compared(change("f", 100, 250), change("g", 100, 150), whole=WHOLE)
+ACCEPTED = accept((), [SLOWER], "on purpose", "abc")
+
+
+@given(FIGURES)
+def test_what_was_accepted_is_read_as_it_was_written(figures: list[AcceptedFigure]) -> None:
+    with TemporaryDirectory() as directory:
+        path = Path(directory, FILE)
+        path.write_bytes(written(figures).encode())
+        assert list(accepted_in(Path(directory))) == figures
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("accepted", "accepted = 3", "[[accepted]]", '[[accepted]]\nreason = "x"\nfigures = 3'),
+        '[[accepted]]\nreason = "x"\nfigures = [{ test = "t", metric = "m", from = 1 }]',
+        '[[accepted]]\nreason = "x"\nfigures = [{ test = "t", metric = "m", from = 1, to = inf }]',
+    ],
+)
+def test_another_file_is_an_error_that_names_it(text: str, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(SettingsError, match=f"{FILE}' is not what `schedprof accept` writes"):
+        accepted_in(tmp_path)
+
+
+def test_causes_and_wholes_are_accepted_and_what_follows_passes() -> None:
+    assert [(of.function, of.before, of.after) for of in ACCEPTED] == [
+        *(("f", 100, 250), ("", 1000, 1200)),
+    ]
+    passed = with_accepted(SLOWER, ACCEPTED)
+    assert passed.verdict is Verdict.PASS
+    assert {of.outcome for of in passed.changes} == {Outcome.ACCEPTED}
+    assert (passed.causes, passed.accepted) == ((), tuple(ACCEPTED))
+    assert not unused(ACCEPTED, [passed])
+
+
+@pytest.mark.parametrize(
+    ("worse", "left"),
+    [
+        (compared(change("f", 100, 260), whole=WHOLE), "f"),  # the same function
+        (compared(change("f", 100, 250), whole=change("", 1000, 1220)), ""),  # nobody knows which
+        (compared(change("f", 100, 250), change("h", 9, 12), whole=WHOLE, causes="fh"), "h"),
+        (compared(change("f", 50, 250), whole=WHOLE), "f"),  # it had become cheaper meanwhile
+    ],
+)
+def test_nothing_more_than_what_was_accepted_passes(worse: Comparison, left: str) -> None:
+    judged = with_accepted(worse, ACCEPTED)
+    assert judged.verdict is Verdict.FAIL
+    assert judged.changes[0].subject == left
+    assert [of.function for of in judged.causes] == ([left] if left else [])
+    assert not unused([of for of in ACCEPTED if of.function == left], [judged])
+
+
+def test_a_figure_that_scatters_passes_if_it_may_be_the_accepted_one() -> None:
+    near = change("f", 105, 260, error=5)
+    assert with_accepted(compared(near, whole=WHOLE), ACCEPTED).verdict is Verdict.PASS
+
+
+def test_what_did_not_rise_is_unused_and_what_was_not_compared_is_not() -> None:
+    same = compared(whole=change("", 1000, 1000))
+    assert unused(ACCEPTED, [same]) == ACCEPTED
+    elsewhere = replace(same, test_id="test_b")
+    assert unused(ACCEPTED, [elsewhere]) == []
+
+
+def test_figures_of_another_baseline_stay_and_others_are_replaced() -> None:
+    other_python = accept((), [compared(change("f", 80, 200), whole=WHOLE)], "3.13", "")
+    later = accept(other_python, [SLOWER], "again", "")
+    assert [(of.function, of.before, of.reason) for of in later] == [
+        *(("f", 80, "3.13"), ("f", 100, "again"), ("", 1000, "again")),
+    ]
+
+
+def test_the_tolerance_is_of_the_whole() -> None:
+    slight = compared(change("f", 10, 40), whole=change("", 1000, 1030))
+    assert with_tolerance(slight, 0.03).verdict is Verdict.PASS
+    assert with_tolerance(slight, 0.02).verdict is Verdict.FAIL
+    assert with_tolerance(slight, 0.0) == slight
+
+
+def test_below_the_tolerance_all_rises_of_a_metric_count_if_one_does() -> None:
+    judged = with_tolerance(SLOWER, 0.19)
+    assert [of.outcome for of in judged.changes] == [Outcome.REGRESSED] * 3
+    assert judged.causes == SLOWER.causes
