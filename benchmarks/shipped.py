@@ -1,21 +1,15 @@
-"""The shipped workloads, each as a profiled test: what `backtest.py` runs in every environment.
-
-The cluster and the size are those of the command line. The cluster must be simulated or virtual.
-
-    pytest benchmarks/shipped.py --schedprof=counts --schedprof-cluster=simulated \
-        --schedprof-workers=20 --schedprof-scale=200 --schedprof-against=distributed==2026.7.0
-"""
+"""The workloads of `pytest --pyargs pytest_schedprof.workloads` at any size, for `backtest.py`."""
 
 from __future__ import annotations
 
 import pytest
 
 from pytest_schedprof import SchedulerUnderTest
-from pytest_schedprof.workloads.test_shipped import cases, run
+from pytest_schedprof.workloads.test_shipped import DURATION, cases, run
 
 
-@pytest.mark.schedprof
-@pytest.mark.parametrize("workload", cases({}))
+@pytest.mark.schedprof(cluster="virtual", workers=20)
+@pytest.mark.parametrize("workload", cases(DURATION))
 def test_shipped(
     schedprof_scheduler: SchedulerUnderTest, schedprof_scale: int, workload: str
 ) -> None:

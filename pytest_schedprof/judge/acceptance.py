@@ -22,7 +22,7 @@ from pytest_schedprof.model.comparison import AcceptedFigure, Change, Comparison
 from pytest_schedprof.store.places import read_kept
 
 FILE = "schedprof-accepted.toml"
-"""Name of the file with what was accepted, in pytest's root directory."""
+"""Name of the file with what was accepted, in the directory in which pytest is started."""
 
 HEAD = """\
 # Rises that pass: `from` a figure of the baseline up to `to`, and no further.
@@ -160,7 +160,7 @@ def unused(
 
 
 def accepted_in(directory: Path) -> tuple[AcceptedFigure, ...]:
-    """Return what the file in pytest's root directory accepts; nothing if there is none.
+    """Return what the file in this directory accepts; nothing if there is none.
 
     Raises:
         ArtifactError: if it cannot be read.

@@ -62,7 +62,7 @@ def load_reference(config: pytest.Config, source: str) -> None:
         run=run,
         earlier=loaded.earlier,
         commit=loaded.commit,
-        accepted=accepted_in(config.rootpath),
+        accepted=accepted_in(config.invocation_params.dir),
     )
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(TestInventory(), "schedprof-inventory")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -151,7 +152,8 @@ def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
 
 def _command(item: pytest.Item) -> str:
     """Return the command that runs the test again with the options of this session."""
-    words = ["pytest", item.nodeid]
+    place = os.path.relpath(item.path, item.config.invocation_params.dir)
+    words = ["pytest", "::".join([place, *item.nodeid.split("::")[1:]])]
     for option in OPTIONS:
         given = item.config.getoption(option.attribute)
         if given is None or option.name == "save":
