@@ -26,7 +26,7 @@ from pytest_schedprof.judge.explanation import Pairs, why_regressed
 from pytest_schedprof.model.explanation import Explanation, SourceChange
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.report.changes import regressions, undecided
+from pytest_schedprof.report.changes import has_news, regressions, undecided
 from pytest_schedprof.report.summary import run_markdown
 from pytest_schedprof.report.tables import describe
 from pytest_schedprof.report.words import sentence, top_parts
@@ -86,6 +86,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--url", "", "URL", "of the baseline, such as s3://bucket/main, if in no artifact"),
     ):
         parser.add_argument(name, default=default, metavar=metavar, help=purpose)
+    parser.add_argument(
+        "--always", action="store_true", help="comment on pull requests that change nothing too"
+    )
     add_directory(parser)
     add_run(parser)
 
@@ -129,20 +132,24 @@ def annotate(arguments: argparse.Namespace, github: GitHub) -> None:
 
 
 def comment(arguments: argparse.Namespace, github: GitHub) -> None:
-    """Write the comment; a token that may not write is told, and fails nothing."""
+    """Write the comment; a token that may not write is told, and fails nothing.
+
+    Where nothing changed only an earlier comment is edited, unless all are to be told.
+    """
     if (request := github.find_request()) is None:
         return say("the run that has ended was for no pull request: nothing to comment on")
-    summary = "## Scheduler performance: no profiled test ran\n"
+    summary, is_new = "## Scheduler performance: no profiled test ran\n", True
     try:
         if github.fetch_run(arguments.name, Path(arguments.dir)):
             kept = find_run(Path(arguments.dir))
             # Made anew of the records, because the text that the run left may be a stranger's.
             results = [test.result for test in kept.tests()]
             summary = run_markdown(results, kept.path.name, kept.record.unmatched)
+            is_new = arguments.always or any(map(has_news, results))
     except ArtifactError as error:  # an earlier comment must not stay
         complain(error)
     try:
-        done = github.comment(request, arguments.name, summary)
+        done = github.comment(request, arguments.name, summary, is_new=is_new)
     except ForgeError as error:
         if error.status not in REFUSED:
             raise
@@ -239,8 +246,8 @@ class GitHub:
                 return True
         return False
 
-    def comment(self, request: int, name: str, summary: str) -> str:
-        """Write the comment of this name, or edit an earlier one; return what was done."""
+    def comment(self, request: int, name: str, summary: str, *, is_new: bool) -> str:
+        """Edit the comment of this name, or write one if this is news; return what was done."""
         mark = f"<!-- pytest-schedprof: {name} -->"
         foot = f"Commit {self._run['head_sha']}, [pages and profiles]({self._run['html_url']})"
         body = {"body": "\n".join([mark, summary, foot])}
@@ -261,6 +268,8 @@ class GitHub:
             if numbers:
                 self._send("PATCH", f"{issues}/comments/{numbers[0]}", body)
                 return "edited the comment"
+        if not is_new:
+            return "nothing changed: no comment"
         self._send("POST", f"{issues}/{request}/comments", body)
         return "commented"
 

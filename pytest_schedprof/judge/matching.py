@@ -9,7 +9,7 @@ from pytest_schedprof.judge.estimate import MIN_ROUNDS
 from pytest_schedprof.judge.figures import Measurement, kind_of
 from pytest_schedprof.model.comparison import Setting
 from pytest_schedprof.model.limit import MIN_SAMPLES
-from pytest_schedprof.model.metric import DECISIONS, METRICS, Of
+from pytest_schedprof.model.metric import DECISIONS, INSTRUCTIONS, METRICS, Of
 from pytest_schedprof.model.profile import EVERYTHING, WORDS
 from pytest_schedprof.model.result import BackendResult, Result
 
@@ -182,6 +182,8 @@ def obstacle_to_metric(
     is_of_body = metric in DECISIONS or is_per_round
     if not is_of_body and (reason := other_work(before, after)):
         return reason
+    if metric == INSTRUCTIONS and (reason := _another_platform(before.result, after.result)):
+        return reason
     if before.python == after.python:
         return ""
     if Of.FUNCTIONS in METRICS[metric].of:
@@ -200,6 +202,19 @@ def another_machine(before: Result, after: Result) -> str:
         f"times are of another machine: {machines[0] or 'unknown'} and {machines[1] or 'unknown'}; "
         "exact metrics compare across machines"
     )
+
+
+def _another_platform(before: Result, after: Result) -> str:
+    """Return that instructions are not comparable if processors, kernels or C libraries differ."""
+    one, other = (
+        f"{side.environment.scheduler_machine}, {side.environment.scheduler_platform}"
+        if side.environment
+        else "unknown"
+        for side in (before, after)
+    )
+    if one == other != "unknown":
+        return ""
+    return f"instructions are of another processor, kernel or C library: {one} and {other}"
 
 
 def differing_settings(before: Result, after: Result) -> tuple[Setting, ...]:

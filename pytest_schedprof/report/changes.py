@@ -279,11 +279,14 @@ def notable_tests(results: Sequence[Result]) -> tuple[list[Result], list[Result]
 
     And the others.
     """
-    news = sum(
-        result.outcome not in WHOLE or result.verdict is not Verdict.PASS or is_changed(result)
-        for result in results
-    )
+    news = sum(has_news(result) or result.verdict is not Verdict.PASS for result in results)
     return top_and_rest(results, max(HOTTEST, min(news, WITH_NEWS)), _rank)
+
+
+def has_news(result: Result) -> bool:
+    """Whether a test failed, or a figure changed."""
+    is_failed = result.outcome not in WHOLE or result.verdict is Verdict.FAIL
+    return is_failed or is_changed(result)
 
 
 def top_and_rest(

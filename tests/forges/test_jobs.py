@@ -102,7 +102,7 @@ def test_each_name_has_a_comment_and_a_run_that_never_began_replaces_what_was_sa
 ) -> None:
     after.artifacts += [Artifact(name, run_of(changed(1.0))) for name in ("linux", "macos")]
     for name in ("linux", "macos", "linux"):
-        assert main(["ci", "comment", f"--name={name}"]) == 0
+        assert main(["ci", "comment", f"--name={name}", "--always"]) == 0
     after.artifacts.clear()
     shutil.rmtree(".schedprof")
     after.artifacts.append(Artifact("macos", archive({"tests/0/result.json": "{}"})))
@@ -111,6 +111,15 @@ def test_each_name_has_a_comment_and_a_run_that_never_began_replaces_what_was_sa
     assert "1 profiled test" in linux
     assert "no profiled test ran" in macos
     assert after.writes == ["POST", "POST", "PATCH", "PATCH"]
+
+
+def test_a_run_without_a_change_edits_a_comment_and_makes_none(
+    after: ForgeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    after.artifacts.append(Artifact("schedprof", run_of(changed(1.0))))
+    assert main(["ci", "comment"]) == 0
+    assert after.writes == []
+    assert capsys.readouterr().out == "nothing changed: no comment on pull request 7\n"
 
 
 def test_a_token_that_may_not_write_fails_nothing_and_is_told(

@@ -33,6 +33,7 @@ from pytest_schedprof.model.result import (
     IN_PROCESS,
     BackendResult,
     ClusterFacts,
+    Environment,
     Result,
     Segment,
     Window,
@@ -621,6 +622,25 @@ def test_times_of_another_machine_are_never_compared_and_counts_are() -> None:
     assert counts.verdict is Verdict.PASS
     assert times.verdict is Verdict.INCONCLUSIVE
     assert "another machine" in times.reasons[0]
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        replace(ENVIRONMENT, scheduler_machine="another"),
+        replace(ENVIRONMENT, scheduler_platform="another"),
+    ],
+)
+def test_instructions_of_another_processor_or_kernel_are_never_compared(
+    elsewhere: Environment,
+) -> None:
+    before = measured(counted(COSTS, metric="instructions"))
+    after = counted({TRANSITION: 9e9}, metric="instructions")
+    (same,) = compare([before], [measured(after)]).comparisons
+    assert same.verdict is Verdict.FAIL
+    (other,) = compare([before], [measured(after, environment=elsewhere)]).comparisons
+    assert other.verdict is Verdict.INCONCLUSIVE
+    assert "another processor, kernel or C library: a processor x 2" in other.reasons[0]
 
 
 def test_the_newest_that_fits_is_compared_with() -> None:
