@@ -246,9 +246,9 @@ class PySpyBackend(SamplingBackend):
     ) -> SchedprofError:
         label = target.label
         if answer["problem"] == "not-installed":
-            return _not_installed(
-                answer, label, "or have the one from here sent there with pyspy.send=true"
-            )
+            can_send = agent.find_pyspy() is not None
+            other = ("or have the one from here sent there with pyspy.send=true",)
+            return _not_installed(answer, label, *(other if can_send else ()))
         log = answer["log"]
         if answer["problem"] == "not-started":
             return RecordingError(
@@ -282,11 +282,11 @@ def _program(answer: Mapping[str, Any], label: str) -> bytes:
     return program
 
 
-def _not_installed(answer: Mapping[str, Any], label: str, other: str) -> BackendNotInstalledError:
+def _not_installed(answer: Mapping[str, Any], label: str, *others: str) -> BackendNotInstalledError:
     return BackendNotInstalledError(
         f"schedprof: py-spy is not installed where {label} runs",
         f"there: {answer['executable']} -m pip install py-spy",
-        other,
+        *others,
     )
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import os
+import shutil
+import sysconfig
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -15,6 +19,7 @@ from pytest_schedprof.backends.registry import (
     MOST_EXACT,
     BackendRegistry,
 )
+from pytest_schedprof.clusters import KINDS as CLUSTERS
 from pytest_schedprof.errors import LimitError, SettingsError
 from pytest_schedprof.evidence import KINDS
 from pytest_schedprof.evidence.contract import Kind, Need
@@ -152,7 +157,8 @@ def choose_backends(
     """Return the settings with the backends that the limits need, if they name none.
 
     Without limits that is the one whose figures compare best, unless it would slow somebody else's
-    scheduler down, or cannot observe the targets.
+    scheduler down, or cannot observe the targets. What is not installed is taken only if nothing
+    else measures a metric.
 
     Args:
         settings: of the test.
@@ -163,11 +169,15 @@ def choose_backends(
     if settings.backend != (AUTO,):
         return settings
     best, names = LIGHTEST if in_main_thread else FROM_OUTSIDE, list[str]()
+    kind = CLUSTERS.get(settings.cluster)
+    is_environment_ours = kind is not None and kind.takes_interpreter
     for metric in dict.fromkeys(limit.measured for limit in settings.limit if not limit.evidence):
         if not any(metric in registry.facts_of(name).measures for name in names):
             able = (
                 of for of in _preferred(best, registry) if metric in registry.facts_of(of).measures
             )
+            if is_environment_ours:
+                able = _installed_first(able, registry)
             names.extend(islice(able, 1))
     is_elsewhere = "://" in settings.cluster or len(settings.targets) > 1
     default = best if in_main_thread or is_elsewhere else MOST_EXACT
@@ -179,6 +189,26 @@ def _preferred(best: str, registry: BackendRegistry) -> Iterator[str]:
     yield best
     yield from recommended(registry.facts.values())
     yield from registry.facts
+
+
+def _installed_first(names: Iterable[str], registry: BackendRegistry) -> Iterator[str]:
+    """Yield backends; last those whose packages are not installed, whose errors say how to."""
+    absent = list[str]()
+    for name in names:
+        if all(map(_is_installed, registry.facts_of(name).needs)):
+            yield name
+        else:
+            absent.append(name)
+    yield from absent
+
+
+def _is_installed(package: str) -> bool:
+    """Whether the package, or a program of that name as conda installs py-spy, is there."""
+    try:
+        return bool(distribution(package))
+    except PackageNotFoundError:
+        places = sysconfig.get_path("scripts"), os.environ.get("PATH", "")
+        return shutil.which(package, path=os.pathsep.join(places)) is not None
 
 
 def make_plan(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+import sysconfig
+import venv
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
-from support import Project
+from support import Finished, Project
 
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.measuring.plan import choose_backends
@@ -131,3 +135,50 @@ def test_the_option_alone_takes_no_path_for_a_name(project: Project) -> None:
     }
     line = project.refusal("--schedprof=auto,counts")
     assert "'auto' cannot be combined with others" in line
+
+
+LEFT_OUT = """
+def test_counts(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(10), pure=False))
+
+@pytest.mark.schedprof("share(@comm) <= 100%", "seconds(@comm) <= 99s")
+def test_limits(schedprof_scheduler):
+    burn(schedprof_scheduler)
+
+@pytest.mark.schedprof(backend="pyspy")
+def test_pyspy(schedprof_scheduler): pass
+
+@pytest.mark.schedprof(backend="viztracer")
+def test_viztracer(schedprof_scheduler): pass
+
+@pytest.mark.schedprof(backend="memray")
+def test_memray(schedprof_scheduler): pass
+"""
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An environment with all that is installed here but profilers, as a packager may make it."""
+    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
+    (site,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
+    for package in Path(sysconfig.get_path("purelib")).iterdir():
+        if not package.name.startswith(("py_spy", "viztracer", "memray")):
+            (site / package.name).symlink_to(package)
+    python = tmp_path / "env" / "bin" / "python"
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    return python
+
+
+@pytest.mark.slow
+def test_all_else_works_where_profilers_are_left_out(tmp_path: Path, bare_python: Path) -> None:
+    session = Finished(tmp_path, {"test_it.py": LEFT_OUT}, "--schedprof")
+    failed = dict.fromkeys(("test_pyspy", "test_viztracer", "test_memray"), "failed")
+    assert session.outcomes == {"test_counts": "passed", "test_limits": "passed", **failed}
+    backends = {name: [of.backend for of in r.backends] for name, r in session.results().items()}
+    assert backends["test_counts"] == ["counts"]
+    assert backends["test_limits"] == ["cputime", "cprofile"]
+    for package in ("py-spy", "viztracer", "memray"):
+        command = f"{bare_python} -m pip install {package}"
+        (line,) = {line for line in session.lines if line.endswith(command)}
+        assert f"schedprof: {package} is not installed" in line
