@@ -170,15 +170,12 @@ def choose_backends(
         return settings
     best, names = LIGHTEST if in_main_thread else FROM_OUTSIDE, list[str]()
     kind = CLUSTERS.get(settings.cluster)
-    is_environment_ours = kind is not None and kind.takes_interpreter
+    is_ours = kind is not None and kind.takes_interpreter  # its environment is this one
     for metric in dict.fromkeys(limit.measured for limit in settings.limit if not limit.evidence):
         if not any(metric in registry.facts_of(name).measures for name in names):
-            able = (
-                of for of in _preferred(best, registry) if metric in registry.facts_of(of).measures
-            )
-            if is_environment_ours:
-                able = _installed_first(able, registry)
-            names.extend(islice(able, 1))
+            ordered = _preferred(best, registry)
+            able = (of for of in ordered if metric in registry.facts_of(of).measures)
+            names.extend(islice(_installed_first(able, registry) if is_ours else able, 1))
     is_elsewhere = "://" in settings.cluster or len(settings.targets) > 1
     default = best if in_main_thread or is_elsewhere else MOST_EXACT
     return settings._replace(backend=tuple(names) or (default,))

@@ -202,7 +202,8 @@ def test_importing_the_package_loads_nothing_but_itself(tmp_path: Path) -> None:
 
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
 
 FOR_DEVELOPERS = {"benchmarks", "coverage", "docs", "lint", "test", "typing"}
 """Extras with the tools of this repository. All others are for users of the package."""
@@ -259,6 +260,26 @@ def test_lowest_versions_are_those_that_tox_tests() -> None:
     tested = declared(config["testenv:lowest"]["deps"].split())
     for name in CORE:
         assert versions(tested[name], "==") == versions(CORE[name], ">="), name
+
+
+CONDA = {"dask": "dask-core", "msgpack": "msgpack-python"}
+"""Names that conda-forge has for packages of other names on PyPI."""
+
+
+def test_the_conda_recipe_is_valid_and_declares_what_the_package_does() -> None:
+    reason = "there is a wheel of rattler-build for Linux on x86-64"
+    rattler = pytest.importorskip("rattler_build", reason=reason)
+    (rendered,) = rattler.Stage0Recipe.from_file(ROOT / "recipe" / "recipe.yaml").render()
+    recipe = rendered.recipe.to_dict()
+    names = [(CONDA.get(name, name), of.specifier) for name, of in CORE.items()]
+    needed = {f"{name} {specifier}" for name, specifier in names}
+    assert {*recipe["requirements"]["run"]} == {f"python {PROJECT['requires-python']}", *needed}
+    backends = [line.replace(">", " >") for line in PYPROJECT["build-system"]["requires"]]
+    assert recipe["requirements"]["host"] == ["python 3.11.*", "pip", *backends]
+    assert recipe["package"]["version"] == pytest_schedprof.__version__
+    scripts = [f"{name} = {place}" for name, place in PROJECT["scripts"].items()]
+    assert recipe["build"]["python"]["entry_points"] == scripts
+    assert recipe["about"]["summary"] == PROJECT["description"]
 
 
 def versions(requirement: Requirement, operator: str) -> list[Version]:
