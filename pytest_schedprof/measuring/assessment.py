@@ -107,14 +107,16 @@ def assess(
     return Assessment(tuple(results), tuple(errors))
 
 
-def keep_rounds(recorder: Recorder, directory: Path) -> None:
+def keep_rounds(recorder: Recorder, directory: Path) -> dict[str, tuple[str, ...]]:
     """Store the files of the rounds so far: `assess` may never be reached, or be interrupted.
+
+    Returns the names of the scheduler's files, by their backends.
 
     Raises:
         ArtifactError: if one cannot be written.
     """
-    for recorded in _recorded(recorder, []):
-        recorded.keep_raws(directory)
+    recorded = _recorded(recorder, [])
+    return {of.backend.name: of.keep_raws(directory)["scheduler"] for of in recorded}
 
 
 def _recorded(recorder: Recorder, errors: list[SchedprofError]) -> Iterator[_Recorded]:
@@ -172,16 +174,17 @@ class _Recorded:
         """The scheduler's files in the order of recording."""
         return [segment.raw[self.backend.name] for segment in self._segments]
 
-    def keep_raws(self, directory: Path) -> None:
-        """Write the files of all targets as they came.
+    def keep_raws(self, directory: Path) -> dict[str, tuple[str, ...]]:
+        """Write the files of all targets as they came; return their names by target.
 
         Raises:
             ArtifactError: if one cannot be written.
         """
         elsewhere = {name: raws for name, (_, raws) in self._elsewhere().items()}
-        for name, raws in {"scheduler": self._raws, **elsewhere}.items():
-            for stem, raw in _stems(directory, name, raws):
-                self._keep_raw(stem, raw)
+        return {
+            name: tuple(self._keep_raw(*of) for of in _stems(directory, name, raws))
+            for name, raws in {"scheduler": self._raws, **elsewhere}.items()
+        }
 
     def _keep(
         self, directory: Path | None, target: str, raws: Sequence[RawProfile]

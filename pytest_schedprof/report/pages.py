@@ -73,9 +73,28 @@ def page_of_test(
         explained: why figures regressed.
         series: of its figures in earlier runs.
     """
-    result = test.result
-    assert result is not None
-    drawings, code = drawn(result, test.directory, other, known), code_of(result, test.directory)
+    assert test.result is not None
+    up = Path(os.path.relpath(run, test.directory)).as_posix()
+    past = {"explained": explained, "series": series}
+    return _rendered(test.result, test.directory, other, known, run=run.name, up=up, **past)
+
+
+def cell_of(result: Result, directory: Path, known: KnownBackends = NO_BACKENDS) -> str:
+    """Return what a notebook shows of a result: its page without files, in a frame of its own.
+
+    The frame keeps style and scripts of the page away from those of the notebook.
+    """
+    page = _rendered(result, directory, None, known, run="", up="", explained=(), series=())
+    return (
+        f'<iframe title="{escape(result.test_id)}" sandbox="allow-scripts" srcdoc="{escape(page)}" '
+        'style="width:100%; height:40em; border:0; resize:vertical"></iframe>'
+    )
+
+
+def _rendered(
+    result: Result, directory: Path, other: Other | None, known: KnownBackends, **context: object
+) -> str:
+    drawings, code = drawn(result, directory, other, known), code_of(result, directory)
     flames = SCRIPTS if any(drawing.flames for drawing in drawings) else ()
     opening = (OF_CODE,) if flames or code.functions else ()
     return (
@@ -83,14 +102,11 @@ def page_of_test(
         .get_template("test.html")
         .render(
             result=result,
-            run=run.name,
-            up=Path(os.path.relpath(run, test.directory)).as_posix(),
             drawings=drawings,
             code=code,
-            explained=explained,
-            series=series,
             files=results.profile_files(result, known) | {results.RECORD: kind_of(results.RECORD)},
-            size=partial(_size, test.directory),
+            size=partial(_size, directory),
+            **context,
             script=_script((*COMMON, *opening, *flames)),
         )
     )
