@@ -51,7 +51,7 @@ COUNT = 3
 
 LOOP = "        for _ in range({times}):\n            pass\n"
 
-FIRST = ("        p = len(ws.processing)\n", 140, "SchedulerState.check_idle_saturated")
+FIRST = ("        p = len(ws.processing)\n", 240, "SchedulerState.check_idle_saturated")
 """The line of `scheduler.py` before a loop of so many turns, and the function that has it; it runs
 twice for each task, which takes about 7,000 bytecodes."""
 

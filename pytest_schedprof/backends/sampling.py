@@ -6,6 +6,7 @@ import re
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from pytest_schedprof.agent import checkup
 from pytest_schedprof.backends.contract import ALL_TARGETS, Setting
@@ -65,6 +66,14 @@ def not_permitted(sampler: str, target: Target, words: str) -> BackendNotPermitt
         *refusal.remedies,
         "see docs/doctor.md",
     )
+
+
+@cache
+def refusal_of_own() -> Refusal | None:
+    """Return why a sampler would surely be refused that traces a child of this process."""
+    facts = read_privileges(checkup.privileges())
+    checks = [_on_macos] if facts.platform == "darwin" else [_filtered, _by_yama]
+    return next((refusal for check in checks if (refusal := check(facts))), None)
 
 
 def why_refused(facts: Privileges) -> Refusal:

@@ -19,6 +19,7 @@ from pytest_schedprof.backends.registry import (
     MOST_EXACT,
     BackendRegistry,
 )
+from pytest_schedprof.backends.sampling import refusal_of_own
 from pytest_schedprof.clusters import KINDS as CLUSTERS
 from pytest_schedprof.errors import LimitError, SettingsError
 from pytest_schedprof.evidence import KINDS
@@ -29,7 +30,7 @@ from pytest_schedprof.measuring.options import AUTO
 from pytest_schedprof.measuring.settings import ANY_BACKEND, Settings
 from pytest_schedprof.model.backend import recommended
 from pytest_schedprof.model.limit import Limit
-from pytest_schedprof.model.metric import CLIENT_BYTECODES, SHARE
+from pytest_schedprof.model.metric import CLIENT_BYTECODES, METRICS, SHARE
 from pytest_schedprof.model.options import listed
 from pytest_schedprof.model.result import VIRTUAL
 
@@ -152,26 +153,34 @@ class ArtifactStore(Protocol):
 
 
 def choose_backends(
-    settings: Settings, registry: BackendRegistry, *, in_main_thread: bool
+    settings: Settings,
+    registry: BackendRegistry,
+    *,
+    in_main_thread: bool,
+    is_apart: bool = False,
 ) -> Settings:
     """Return the settings with the backends that the limits need, if they name none.
 
     Without limits that is the one whose figures compare best, unless it would slow somebody else's
-    scheduler down, or cannot observe the targets. What is not installed is taken only if nothing
-    else measures a metric.
+    scheduler down, or cannot observe the targets. What is not installed, or may not trace, is taken
+    only if nothing else measures a metric.
 
     Args:
         settings: of the test.
         registry: of backends.
         in_main_thread: whether the scheduler runs in the main thread of the test's process.
             What samples from outside stops the test and its workers too.
+        is_apart: whether it has a process of its own.
     """
     if settings.backend != (AUTO,):
         return settings
-    best, names = LIGHTEST if in_main_thread else FROM_OUTSIDE, list[str]()
     kind = CLUSTERS.get(settings.cluster)
     is_ours = kind is not None and kind.takes_interpreter  # its environment is this one
-    for metric in dict.fromkeys(limit.measured for limit in settings.limit if not limit.evidence):
+    metrics = dict.fromkeys(limit.measured for limit in settings.limit if not limit.evidence)
+    is_sampled = any(METRICS[metric].is_sampled for metric in metrics)
+    is_light = in_main_thread or (is_apart and is_ours and is_sampled and bool(refusal_of_own()))
+    best, names = LIGHTEST if is_light else FROM_OUTSIDE, list[str]()
+    for metric in metrics:
         if not any(metric in registry.facts_of(name).measures for name in names):
             ordered = _preferred(best, registry)
             able = (of for of in ordered if metric in registry.facts_of(of).measures)
@@ -179,6 +188,12 @@ def choose_backends(
     is_elsewhere = "://" in settings.cluster or len(settings.targets) > 1
     default = best if in_main_thread or is_elsewhere else MOST_EXACT
     return settings._replace(backend=tuple(names) or (default,))
+
+
+def substitution() -> str:
+    """Say that what samples from outside is replaced, if it would be refused; else empty."""
+    refusal = refusal_of_own()
+    return f"{LIGHTEST} in place of {FROM_OUTSIDE}: {refusal.reason}" if refusal else ""
 
 
 def _preferred(best: str, registry: BackendRegistry) -> Iterator[str]:

@@ -118,6 +118,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
             f"schedprof: {', '.join(settings.backend)} at {settings.rate:g} Hz, "
             f"cluster {settings.cluster}, artifacts in {settings.dir}"
         )
+        if settings.backend == (AUTO,) and (substitution := plugin.plan.substitution()):
+            lines.append(f"schedprof: {substitution}")
     if settings is not None and settings.is_off and (settings.save or settings.compare):
         lines.append("schedprof: off, so nothing is saved or compared")
     if AGAINST_WHAT in config.stash:
@@ -203,9 +205,13 @@ def settings_of(item: pytest.Item) -> Settings:
         # As those of `gen_cluster` are; a cluster of a synchronous test has its loop in a thread.
         function = getattr(item, "function", None)
         is_coroutine = function is not None and iscoroutinefunction(unwrap(function))
-        in_main_thread = is_coroutine and not has_fixture(item)
-        registry = backends_of(item.config)
-        return plugin.plan.choose_backends(settings, registry, in_main_thread=in_main_thread)
+        is_apart = has_fixture(item)
+        return plugin.plan.choose_backends(
+            settings,
+            backends_of(item.config),
+            in_main_thread=is_coroutine and not is_apart,
+            is_apart=is_apart,
+        )
     return settings
 
 

@@ -137,6 +137,31 @@ def test_the_option_alone_takes_no_path_for_a_name(project: Project) -> None:
     assert "'auto' cannot be combined with others" in line
 
 
+REFUSED = """
+import sys
+sys.path.append({tests!r})
+from hardening import filter_tracing
+filter_tracing()
+"""
+
+
+def test_a_share_is_judged_where_nothing_may_trace(project: Project) -> None:
+    project.is_apart = True  # the kernel refuses it to this session's process for good
+    project.write(REFUSED.format(tests=str(Path(__file__).parents[1])), "conftest.py")
+    project.write(
+        ALONE.replace(
+            "def test_f",
+            """@pytest.mark.schedprof("share(@comm) <= 99%")
+def test_f""",
+        )
+    )
+    result = project.run("--schedprof", "-k", "fixture")
+    result.assert_outcomes(passed=1)
+    (backend,) = project.result().backends
+    assert backend.backend == "cputime"
+    result.stdout.fnmatch_lines(["schedprof: cputime in place of pyspy: a seccomp filter there *"])
+
+
 LEFT_OUT = """
 def test_counts(schedprof_scheduler):
     wait(schedprof_scheduler.client.map(inc, range(10), pure=False))
