@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.judge.causes import enclosing
 from pytest_schedprof.judge.exact import EXACT_RISE
 from pytest_schedprof.model.comparison import AcceptedFigure, Change, Comparison, Outcome
+from pytest_schedprof.model.explanation import Cause
 from pytest_schedprof.store.places import read_kept
 
 FILE = "schedprof-accepted.toml"
@@ -54,7 +56,11 @@ def with_accepted(comparison: Comparison, figures: Iterable[AcceptedFigure]) -> 
     needed = decisive(comparison)
     fitting = {key_of(change): fit for change in needed if (fit := _fit(change, mine))}
     is_all = len(fitting) == len(needed)
-    passing = _passing(comparison, lambda of: is_all or key_of(of) in fitting, "")
+
+    def passes(change: Change) -> bool:
+        return is_all or (change.metric, enclosing(change.subject)) in fitting
+
+    passing = _passing(comparison, passes, "")
     causes = (of for of in comparison.causes if (of.metric, of.function) not in fitting)
     return replace(passing, causes=tuple(causes), accepted=tuple(fitting.values()))
 
@@ -88,21 +94,20 @@ def decisive(comparison: Comparison) -> list[Change]:
         return []
     metrics = {change.metric for change in regressed}
     wholes = [whole for whole in comparison.wholes if whole.metric in metrics]
-    of_causes = [figure_of_cause(comparison, place) for place in range(len(comparison.causes))]
+    of_causes = [_of_cause(comparison, cause) for cause in comparison.causes]
     in_wholes = {whole.metric for whole in wholes}
     others = [of for of in regressed if of.subject and of.metric not in in_wholes]
     named = of_causes or [change for change in regressed if change.subject][:1]
     return list({key_of(of): of for of in (*named, *others, *wholes)}.values())
 
 
-def figure_of_cause(comparison: Comparison, place: int) -> Change:
-    """Return the figure of a cause: its own as in tables, or with those of its inner functions."""
-    cause = comparison.causes[place]
+def _of_cause(comparison: Comparison, cause: Cause) -> Change:
+    """Return the figure of a cause with what is defined in it, as certain as its own."""
     mine = (cause.metric, cause.function)
-    own = (change for change in comparison.changes if key_of(change) == mine)
-    bounds = (cause.after - cause.before,) * 2
-    figures = (cause.before, cause.after, *bounds)
-    return next(own, Change(*mine, "", Outcome.REGRESSED, *figures))
+    own = (of.high - of.low for of in comparison.changes if key_of(of) == mine)
+    rise, width = cause.after - cause.before, next(own, 0.0) / 2
+    figures = (cause.before, cause.after, rise - width, rise + width)
+    return Change(*mine, "", Outcome.REGRESSED, *figures)
 
 
 def _fit(change: Change, figures: Iterable[AcceptedFigure]) -> AcceptedFigure | None:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from pytest_schedprof.judge.acceptance import figure_of_cause
 from pytest_schedprof.judge.causes import enclosing
 from pytest_schedprof.judge.series import LEAST_RUNS, LEAST_TIMED
 from pytest_schedprof.model.comparison import (
@@ -215,11 +214,15 @@ def cause_sentences(comparison: Comparison) -> Iterator[str]:
 
 
 def _causes_in_words(comparison: Comparison) -> list[str]:
-    changes = (figure_of_cause(comparison, place) for place in range(len(comparison.causes)))
-    return [
-        f"{change_sentence(comparison, change)}: {ROLES[cause.role]}"
-        for cause, change in zip(comparison.causes, changes, strict=True)
-    ]
+    """Return a sentence for each cause, by its own figure as in tables: inner ones have theirs."""
+    sentences = []
+    for cause in comparison.causes:
+        mine = (cause.metric, cause.function)
+        own = (of for of in comparison.changes if (of.metric, of.subject) == mine)
+        figures = (cause.before, cause.after, 0.0, 0.0)
+        change = next(own, Change(*mine, "", Outcome.REGRESSED, *figures))
+        sentences.append(f"{change_sentence(comparison, change)}: {ROLES[cause.role]}")
+    return sentences
 
 
 def undecided(comparison: Comparison) -> str:
