@@ -11,7 +11,7 @@ import random
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pytest_schedprof.errors import StuckError
@@ -333,12 +333,13 @@ class Conductor:
         for loop in loops:
             acknowledge(loop.sockets)
         deadlines = [*(loop.deadline for loop in loops), self._expiry]
-        self._turns.give(
-            deadline=min((time for time in deadlines if time is not None), default=None),
-            unsent=not all(have_arrived(loop.sockets) for loop in loops),
-            patient=self._is_for_ever(),
-            heard=is_fault_known,
-        )
+        with suppress(OSError):  # the cluster has ended, and the thread that takes turns notes it
+            self._turns.give(
+                deadline=min((time for time in deadlines if time is not None), default=None),
+                unsent=not all(have_arrived(loop.sockets) for loop in loops),
+                patient=self._is_for_ever(),
+                heard=is_fault_known,
+            )
 
     def _is_for_ever(self) -> bool:
         """Whether nothing in this process ends the wait of the test."""
@@ -380,6 +381,8 @@ class Conductor:
             waiter.release()
 
         with self.changed:
+            if self.is_gone:  # since the caller looked: nobody else would wake the test
+                wake()
             self._waits, self._wake_test = waiter.locked, wake
             if is_virtual and timeout is not None:
                 self._expiry = self.now + timeout

@@ -122,6 +122,17 @@ def test_the_turn_stays_until_a_loop_knows_the_result_of_its_thread() -> None:
         assert were_here == [True]
 
 
+def test_a_wait_that_begins_when_the_cluster_has_ended_ends_too() -> None:
+    """The test may have looked just before whether the cluster was there."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection(server.getsockname()).close()
+        conductor = Conductor(Turns(server.accept()[0]), 0)
+        conductor._receiver.join(30)
+    assert conductor.is_gone
+    assert not conductor.wait(Waiter(), None, is_virtual=True)
+    assert not conductor.wait(Waiter(), 0.01, is_virtual=True)
+
+
 TASKS = 30
 MOST_TURNS = 20
 """Of a task that is submitted when another one has ended; it has needed five."""
