@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 from support import Project
 
 import pytest_schedprof
+from pytest_schedprof.agent.touchpoints import TOUCHPOINTS
 from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
 from pytest_schedprof.formats.workload import read_workload
 from pytest_schedprof.judge.limits import parse_limit
@@ -149,6 +151,33 @@ def test_the_tutorial_ends_with_a_red_test_and_its_cause(
     result.assert_outcomes(failed=1)
     cause = "*: bytecodes of test_tasks:Audit.transition: *its code differs; *; 1 cause, * figures"
     result.stdout.fnmatch_lines(["*limit broken: bytecodes(@plugins) <= 60: *", cause])
+
+
+FOR_DISTRIBUTED = ROOT / "docs" / "for-distributed.md"
+
+
+@pytest.mark.slow
+def test_tests_for_distributed_are_counted_and_skipped_without_the_plugin(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = FOR_DISTRIBUTED.read_text(encoding="utf-8")
+    names = {name for point in TOUCHPOINTS for of in point.names for name in of.split(" | ")}
+    assert len(page.splitlines()) <= 80
+    assert f"the {len(names)} that we use" in page
+    for settings in re.findall(r"```toml\n(.*?)```", page, re.DOTALL):
+        assert tomllib.loads(settings)["environments"]["schedprof"][-1] == "schedprof"
+    (project.path / "test_cost.py").write_text(
+        re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
+    )
+    project.run("--schedprof").assert_outcomes(passed=5)
+    assert {of.backends[0].backend for of in project.results().values()} == {"counts"}
+    blocked = "import sys; sys.modules['pytest_schedprof'] = None; import pytest; pytest.main()"
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--strict-markers -W ignore")
+    done = subprocess.run(
+        [sys.executable, "-c", blocked], capture_output=True, text=True, cwd=project.path
+    )
+    assert "1 skipped" in done.stdout
 
 
 LONGEST_S = 400
