@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from types import ModuleType, SimpleNamespace
 
 import msgspec
 import pytest
-from support import Project
+from support import ALONE, AUTOLOAD, Project
 
 import pytest_schedprof
 from pytest_schedprof.agent.touchpoints import TOUCHPOINTS
@@ -133,24 +134,40 @@ def test_examples_of_the_pages_run(project: Project, page: str, profiled: int) -
     assert len(project.results()) == profiled
 
 
+LONGEST_S = 400
+"""Seconds that the examples of a page may take: 24 s of CPU time took 110 s at a load of 15."""
+
+COMPARE = "pytest --schedprof --schedprof-compare=main"
+
+
 @pytest.mark.slow
-def test_the_tutorial_ends_with_a_red_test_and_its_cause(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONHASHSEED", "0")
-    project.is_apart = True  # this process may have imported examples/test_tasks.py
-    page = (ROOT / "docs" / "index.md").read_text()
-    (settings,) = re.findall(r"```ini\n(.*?)```", page, re.DOTALL)
+def test_the_tutorial_leads_to_a_red_test_that_is_explained_and_accepted(tmp_path: Path) -> None:
+    """All its commands but those that install, in a shell without any setting."""
+    page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     (slower,) = re.findall(r"```text\n(self\..*)\n```", page)
-    project.pytester.makeini(settings)
-    path = project.path / "test_tasks.py"
-    path.write_text(examples("docs/index.md")[0])
-    project.run("--schedprof-save=main").assert_outcomes(passed=1)
-    path.write_text(path.read_text().replace("self.done += 1", slower))
-    result = project.run("--schedprof-compare=main")
-    result.assert_outcomes(failed=1)
-    cause = "*: bytecodes of test_tasks:Audit.transition: *its code differs; *; 1 cause, * figures"
-    result.stdout.fnmatch_lines(["*limit broken: bytecodes(@plugins) <= 60: *", cause])
+    (tests,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    _, *commands = re.findall(r"```shell\n(.*?)```", page, re.DOTALL)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    file, outputs = tmp_path / "test_tasks.py", list[str]()
+    file.write_text(tests)
+    for command, status in zip(commands, [0, 0, 1, 0, 0], strict=True):
+        if command == f"{COMPARE}\n":
+            file.write_text(tests.replace("self.done += 1", slower))
+        done = subprocess.run(
+            ["sh", "-c", command],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path, AUTOLOAD: "1", "PYTEST_ADDOPTS": " ".join(ALONE)},
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_S,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        outputs.append(done.stdout)
+    _, _, red, why, accepted = outputs
+    cause = "bytecodes of test_tasks:Audit.transition: "
+    assert f"\nschedprof: regressed against 'main': {cause}" in red
+    assert slower in why
+    assert "accepted: the audit counts threads (#12)" in accepted
 
 
 FOR_DISTRIBUTED = ROOT / "docs" / "for-distributed.md"
@@ -178,10 +195,6 @@ def test_tests_for_distributed_are_counted_and_skipped_without_the_plugin(
         [sys.executable, "-c", blocked], capture_output=True, text=True, cwd=project.path
     )
     assert "1 skipped" in done.stdout
-
-
-LONGEST_S = 400
-"""Seconds that the examples of a page may take: 24 s of CPU time took 110 s at a load of 15."""
 
 
 @pytest.mark.slow
