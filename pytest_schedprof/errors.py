@@ -5,7 +5,7 @@ Their text, like every text for a terminal, is passed through `printable`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def printable(text: str, encoding: str = "utf-8", keep: str = "\n\t") -> str:
@@ -34,6 +34,14 @@ def quoted(value: object) -> str:
     except ValueError:  # a whole number of thousands of digits
         return "a number of thousands of digits"
     return text if len(text) <= MOST_QUOTED else f"{text[:MOST_QUOTED]}..."
+
+
+def hint(word: str, known: Iterable[str]) -> str:
+    """Return which known word a wrong one is most similar to, as a question; empty if to none."""
+    from difflib import get_close_matches  # takes a millisecond of each start
+
+    near = get_close_matches(word, [*known], 1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def _is_shown(character: str, encoding: str) -> bool:

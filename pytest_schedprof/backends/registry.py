@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pytest_schedprof.backends.contract import Backend, BackendFactory, facts_of
-from pytest_schedprof.errors import BackendInvalidError, BackendUnknownError, SettingsError
+from pytest_schedprof.errors import BackendInvalidError, BackendUnknownError, SettingsError, hint
 from pytest_schedprof.model.backend import BackendFacts, KnownBackends
 from pytest_schedprof.model.metric import OF_BACKENDS
 
@@ -184,8 +184,10 @@ class BackendRegistry(Registry[BackendFactory]):
         return backend
 
     def unknown(self, name: str) -> BackendUnknownError:
-        known = ", ".join(self.names)
-        return BackendUnknownError(f"schedprof: backend {name!r} is unknown; known: {known}")
+        names = self.names
+        return BackendUnknownError(
+            f"schedprof: backend {name!r} is unknown{hint(name, names)}; known: {', '.join(names)}"
+        )
 
     def options_of(self, name: str) -> frozenset[str]:
         options_type: Any = self._class(name).options_type

@@ -13,7 +13,7 @@ from typing import Any
 import dask.config
 
 from pytest_schedprof.clusters import KINDS, option_names
-from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.errors import SettingsError, hint
 from pytest_schedprof.model.options import BOOLEAN
 from pytest_schedprof.virtual.behaviour import VIRTUAL_TRAITS, read_trait
 
@@ -51,11 +51,10 @@ def check_cluster_options(kind: str | None, options: Mapping[str, str]) -> None:
     """
     for name in options:
         if not is_known(kind, name):
-            near = difflib.get_close_matches(name, _known(kind), 1)
+            known = _known(kind)
             raise SettingsError(
-                f"schedprof: cluster {kind or ' or '.join(KINDS)!r} has no option {name!r}; "
-                + (f"did you mean {near[0]!r}? " if near else "")
-                + f"known: {', '.join(_known(kind)) or 'none'}"
+                f"schedprof: cluster {kind or ' or '.join(KINDS)!r} has no option {name!r}"
+                f"{hint(name, known)}; known: {', '.join(known) or 'none'}"
             )
     is_encrypted(options)
     has_dashboard(options)

@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from difflib import get_close_matches
 
-from pytest_schedprof.errors import LimitError, quoted
+from pytest_schedprof.errors import LimitError, hint, quoted
 from pytest_schedprof.judge.owners import COUNTED, NOT_SCHEDULER, OWNER_NAMES
 from pytest_schedprof.judge.phases import CLIENT_OWNERS
 from pytest_schedprof.model.limit import POINTS, Limit, LimitResult
@@ -49,9 +48,7 @@ def expected_instead(metric: str, pattern: str) -> str:
 
 def one_of(kind: str, word: str, known: tuple[str, ...]) -> str:
     """Say what is known, and which of it a word may have been meant for."""
-    close = get_close_matches(word, known, n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
-    return f"{kind}: {', '.join(known)}{hint}"
+    return f"{kind}: {', '.join(known)}{hint(word, known)}"
 
 
 LIMITABLE_OWNERS = tuple(name for name in OWNER_NAMES if name not in NOT_SCHEDULER)

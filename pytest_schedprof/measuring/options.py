@@ -6,7 +6,7 @@ of a named tuple takes half a millisecond, and that of a dataclass more.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pytest_schedprof.clusters import DEFAULT as DEFAULT_CLUSTER
 from pytest_schedprof.clusters import KINDS as CLUSTERS
@@ -21,6 +21,9 @@ DEFAULT_BISECTED = ("counts", "virtual")
 """Backend and cluster of a search: counts in virtual time decide with one run."""
 
 
+IniType: TypeAlias = Literal["string", "bool", "linelist", "int", "float"]
+
+
 class Option:
     """One setting in all its forms."""
 
@@ -33,6 +36,7 @@ class Option:
         in_marker: bool = True,
         adds_up: bool = False,
         stem: str = "",
+        ini_type: IniType = "string",
     ) -> None:
         self.name = name
         self.help = help
@@ -49,6 +53,8 @@ class Option:
         self.attribute = f"schedprof_{name}_given"
         """Attribute of pytest's options that holds the command line's value."""
         self.is_flag = default is False
+        self.ini_type: IniType = "bool" if self.is_flag else "linelist" if adds_up else ini_type
+        """Type of the value in the ini file, by pytest's names."""
 
 
 _CLUSTER_NAMES = tuple(CLUSTERS)
@@ -93,11 +99,12 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "runs",
-        "number of earlier runs to keep in the directory for artifacts, default 10, or 'all'; when "
-        "a session ends, older ones are removed that no baseline there needs",
+        "number of earlier runs to keep in the directory for artifacts, default 10; when a session "
+        "ends, older ones are removed that no baseline there needs",
         10,
         metavar="N",
         in_marker=False,
+        ini_type="int",
     ),
     Option(
         "limit",
@@ -108,9 +115,21 @@ OPTIONS: tuple[Option, ...] = (
         adds_up=True,
     ),
     Option("strict", "fail tests whose limits are inconclusive", False),
-    Option("rate", "samples per second for sampling backends, default 100", 100.0, metavar="HZ"),
-    Option("workers", f"number of workers, default {_DEFAULT_WORKERS}", None, metavar="N"),
-    Option("threads", "threads per worker, default 1", None, metavar="N"),
+    Option(
+        "rate",
+        "samples per second for sampling backends, default 100",
+        100.0,
+        metavar="HZ",
+        ini_type="float",
+    ),
+    Option(
+        "workers",
+        f"number of workers, default {_DEFAULT_WORKERS}",
+        None,
+        metavar="N",
+        ini_type="int",
+    ),
+    Option("threads", "threads per worker, default 1", None, metavar="N", ini_type="int"),
     Option(
         "cluster",
         f"{_DESCRIBED_CLUSTERS}, or the address of a running scheduler",
@@ -131,6 +150,7 @@ OPTIONS: tuple[Option, ...] = (
         "virtual time; from 3 on, intervals are computed from the scatter between rounds",
         None,
         metavar="N",
+        ini_type="int",
     ),
     Option(
         "seeds",
@@ -138,6 +158,7 @@ OPTIONS: tuple[Option, ...] = (
         "tests of their own; default 1",
         1,
         metavar="N",
+        ini_type="int",
     ),
     Option(
         "scale",
@@ -153,6 +174,7 @@ OPTIONS: tuple[Option, ...] = (
         "always apply to the scheduler",
         ("scheduler",),
         metavar="KINDS",
+        ini_type="linelist",
     ),
     Option(
         "evidence",
@@ -160,6 +182,7 @@ OPTIONS: tuple[Option, ...] = (
         f"{', '.join(EVIDENCE)}; or 'all'",
         (),
         metavar="KINDS",
+        ini_type="linelist",
     ),
     Option(
         "save",
@@ -197,6 +220,7 @@ OPTIONS: tuple[Option, ...] = (
         "with --schedprof-against: seconds to spend on each test at most, default 60",
         60.0,
         metavar="SECONDS",
+        ini_type="float",
     ),
     Option(
         "null",
@@ -209,6 +233,7 @@ OPTIONS: tuple[Option, ...] = (
         "seconds to wait for a backend or a cluster to start or stop, default 30",
         30.0,
         metavar="SECONDS",
+        ini_type="float",
     ),
     Option(
         "cluster_option",
@@ -250,7 +275,34 @@ def option_named(name: str) -> Option:
 
 def is_given(config: pytest.Config, option: Option) -> bool:
     """Whether the command line or the ini file sets an option."""
-    return config.getoption(option.attribute) is not None or bool(config.getini(option.ini_name))
+    if config.getoption(option.attribute) is not None:
+        return True
+    try:
+        return config.getini(option.ini_name) not in NOTHING
+    except Exception:  # of another type than it must be, as whoever reads it will tell
+        return True
+
+
+NOTHING: tuple[object, ...] = (None, "", [])
+"""What the ini file says of a setting that it leaves out or empty."""
+
+
+def check_ini_names(config: pytest.Config) -> None:
+    """Refuse a setting of ours that does not exist: pytest only warns of it.
+
+    Raises:
+        SettingsError: names it, and a similar one.
+    """
+    known = [option.ini_name for option in OPTIONS]
+    settings = getattr(config, "_inicfg", None)  # since pytest 9 the public name warns
+    for name in config.inicfg if settings is None else settings:
+        if name.startswith("schedprof") and name not in known:
+            from pytest_schedprof.errors import SettingsError, hint
+
+            raise SettingsError(
+                f"schedprof: there is no setting {name!r}{hint(name, known)}; "
+                f"known: {', '.join(known)}"
+            )
 
 
 def is_any_given(config: pytest.Config) -> bool:
@@ -274,5 +326,8 @@ def add_options(parser: pytest.Parser) -> None:
             if option.default == (AUTO,):  # its value may be left out
                 common |= {"nargs": "?", "const": AUTO}
             group.addoption(option.flag_name, metavar=option.metavar, **common)
-        kind: Literal["linelist", "string"] = "linelist" if option.adds_up else "string"
-        parser.addini(option.ini_name, option.help.replace("%%", "%"), type=kind, default=None)
+        described = option.ini_name, option.help.replace("%%", "%")
+        try:
+            parser.addini(*described, type=option.ini_type, default=None)
+        except AssertionError:  # pytest before 8.4 has no numbers
+            parser.addini(*described, type="string", default=None)

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_schedprof.clusters import KINDS
-from pytest_schedprof.errors import SettingsError
+from pytest_schedprof.errors import SettingsError, hint
 from pytest_schedprof.evidence import ALL
 from pytest_schedprof.evidence import KINDS as EVIDENCE
 from pytest_schedprof.judge.limits import merge_limits, parse_limit
 from pytest_schedprof.measuring.options import (
     AUTO,
     MARKER_KEYWORDS,
+    NOTHING,
     OPTIONS,
     Option,
     is_given,
@@ -87,11 +88,6 @@ def read_scale(raw: Any) -> tuple[int, ...]:
     return tuple(sorted({count(size) for size in sizes}))
 
 
-def read_runs(raw: Any) -> int | None:
-    """Read a number of runs; None for all."""
-    return None if raw == "all" else positive(int)(raw)
-
-
 def read_percentage(raw: Any) -> float:
     number = float(read_text(raw).removesuffix("%")) / 100
     if not (raw.strip().endswith("%") and 0 <= number <= MOST):
@@ -120,7 +116,7 @@ READERS: Mapping[str, Reader] = {
     "backend": Reader(read_names, "names of backends, 'auto' or 'off'"),
     "dir": Reader(read_text, "a path"),
     "keep": Reader(read_keep, "a size such as 20MB or 0, or 'all'"),
-    "runs": Reader(read_runs, "a number of runs, at least 1, or 'all'"),
+    "runs": COUNT,
     "limit": Reader(
         lambda raw: parse_limit(read_text(raw)), "a limit such as 'share(@comm) <= 30%'"
     ),
@@ -174,8 +170,7 @@ class Settings(NamedTuple):
     dir: Path
     keep: int | None
     """Bytes; None for all."""
-    runs: int | None
-    """None for all."""
+    runs: int
     limit: tuple[Limit, ...]
     strict: bool
     rate: float
@@ -268,7 +263,7 @@ def read_session(config: pytest.Config) -> Settings:
 
 def _session_value(config: pytest.Config, option: Option) -> Any:
     argument = config.getoption(option.attribute)
-    ini = config.getini(option.ini_name) or None
+    ini = _ini_value(config, option)
     if option.adds_up:
         return (
             *(read_value(option.name, raw, option.ini_name) for raw in ini or ()),
@@ -276,7 +271,20 @@ def _session_value(config: pytest.Config, option: Option) -> Any:
         )
     if argument is not None:
         return read_value(option.name, argument, option.flag_name)
-    return option.default if ini is None else read_value(option.name, ini, option.ini_name)
+    if ini is None:
+        return option.default
+    names = ",".join(ini) if isinstance(ini, list) else ini
+    return read_value(option.name, names, option.ini_name)
+
+
+def _ini_value(config: pytest.Config, option: Option) -> Any:
+    """Return what the ini file says of an option; None if nothing."""
+    try:
+        value = config.getini(option.ini_name)
+    except Exception as error:  # which one depends on pytest's version
+        must_be = "a list of texts" if option.adds_up else READERS[option.name].must_be
+        raise SettingsError(f"schedprof: {option.ini_name} must be {must_be}: {error}") from None
+    return None if value in NOTHING else value
 
 
 def overlay(session: Settings, markers: Iterable[pytest.Mark]) -> Settings:
@@ -292,7 +300,7 @@ def overlay(session: Settings, markers: Iterable[pytest.Mark]) -> Settings:
         for name, raw in marker.kwargs.items():
             if name not in MARKER_KEYWORDS:
                 raise SettingsError(
-                    f"schedprof: marker keyword {name!r} is unknown; "
+                    f"schedprof: marker keyword {name!r} is unknown{hint(name, MARKER_KEYWORDS)}; "
                     f"known: {', '.join(MARKER_KEYWORDS)}; limits are positional arguments"
                 )
             if name == "options":

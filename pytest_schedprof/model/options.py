@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias, TypeVar
 
-from pytest_schedprof.errors import SettingsError, quoted
+from pytest_schedprof.errors import SettingsError, hint, quoted
 
 TRUE = frozenset({"true", "yes", "on", "1"})
 FALSE = frozenset({"false", "no", "off", "0"})
@@ -159,7 +159,7 @@ def read_options(
     for name in raw:
         if name not in readers:
             raise SettingsError(
-                f"schedprof: {what} {owner!r} has no option {name!r}; "
+                f"schedprof: {what} {owner!r} has no option {name!r}{hint(name, readers)}; "
                 f"known: {', '.join(sorted(readers)) or 'none'}"
             )
     values = {name: readers[name].value(f"option {owner}.{name}", raw[name]) for name in raw}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 import sys
@@ -30,6 +29,7 @@ from pytest_schedprof.errors import (
     IncompatibleError,
     SchedulerLostError,
     SettingsError,
+    hint,
     quoted,
 )
 from pytest_schedprof.measuring.settings import Settings, read_value
@@ -118,11 +118,9 @@ def _full_name(name: str, spec: str, *, is_dasks: bool) -> str:
         return name
     if is_dasks:
         return f"{DASKS}{name}"
-    near = difflib.get_close_matches(name, known, 1)
     raise SettingsError(
-        f"schedprof: against {quoted(spec)}: there is no setting {name!r}; "
-        + (f"did you mean {near[0]!r}? " if near else "")
-        + f"known: {', '.join(known)}; options of dask are given as config:KEY=VALUE, and "
+        f"schedprof: against {quoted(spec)}: there is no setting {name!r}{hint(name, known)}; "
+        f"known: {', '.join(known)}; options of dask are given as config:KEY=VALUE, and "
         "requirements with two signs, as distributed==2026.7.0"
     )
 

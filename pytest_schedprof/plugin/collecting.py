@@ -225,9 +225,8 @@ class Collector:
 
     def _remove_old_runs(self) -> None:
         """Remove runs before the newest ones, but none that something needs."""
-        if (keep := session_settings(self.config).runs) is not None:
-            for run in removable(run_of(self.config).root, 1 + keep):
-                remove(run)
+        for run in removable(run_of(self.config).root, 1 + session_settings(self.config).runs):
+            remove(run)
 
     def _check_comparison(self) -> None:
         """Refuse a session that was to be compared, but measured nothing."""

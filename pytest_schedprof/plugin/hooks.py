@@ -20,6 +20,7 @@ from pytest_schedprof.measuring.options import (
     AUTO,
     MARKER_HELP,
     add_options,
+    check_ini_names,
     is_any_given,
     option_named,
 )
@@ -78,11 +79,12 @@ def pytest_load_initial_conftests(
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER_HELP)
-    if is_any_given(config):  # nothing can be wrong with defaults: they are read when needed
-        try:
+    try:
+        check_ini_names(config)
+        if is_any_given(config):  # nothing can be wrong with defaults: they are read when needed
             _check_before_the_first_test(config, session_settings(config))
-        except plugin.errors.SchedprofError as error:
-            raise pytest.UsageError(str(error)) from None
+    except plugin.errors.SchedprofError as error:
+        raise pytest.UsageError(str(error)) from None
     from_controller = getattr(config, "workerinput", {})
     config.stash[STARTED_AT] = from_controller.get("schedprof_started_at", time.time())
     if not hasattr(config, "workerinput"):

@@ -177,7 +177,7 @@ def test_what_is_observed_beside_a_backend_that_disturbs_says_so(client: Client)
             "cannot be judged while counts slows",
         ),
         ({"limits": "calls(a:b) <= 1"}, LimitError, "needs a backend that measures 'calls'"),
-        ({"backends": "pyspi"}, BackendUnknownError, "'pyspi' is unknown; known: .*pyspy"),
+        ({"backends": "pyspi"}, BackendUnknownError, "'pyspi' is unknown .did you mean 'pyspy'"),
         ({"options": {"viztracer": {"format": "html"}}}, SettingsError, "not one of the backends"),
         ({"options": {"pyspy": True}}, SettingsError, "must be a dictionary .* profile_scheduler"),
     ],

@@ -210,7 +210,7 @@ def test_a_class_or_factory_that_measures_no_metric_is_refused() -> None:
 
 def test_an_unknown_name_is_told_those_that_are_known() -> None:
     known = ", ".join(BUILTIN)
-    with pytest.raises(BackendUnknownError, match=f"'pyspi' is unknown; known: {known}$"):
+    with pytest.raises(BackendUnknownError, match=f"did you mean 'pyspy'..; known: {known}$"):
         BackendRegistry().check(["pyspi"])
     assert BackendRegistry().facts.get("pyspi") is None
 

@@ -94,9 +94,15 @@ def test_hardened_scheduler_is_told_what_mends_it_and_what_works(
     ("arguments", "message"),
     [
         (["127.0.0.1:8786"], "'127.0.0.1:8786' is no scheduler's address ("),
-        (["--backend", "pyspi"], f"backend 'pyspi' is unknown; known: {', '.join(BUILTIN)}"),
+        (
+            ["--backend", "pyspi"],
+            f"(did you mean 'pyspy'?); known: {', '.join(BUILTIN)}",
+        ),
         (["--option", "send"], "option must be backend.option=value, got 'send' (from --option)"),
-        (["--option", "pyspy.sent=1"], "backend 'pyspy' has no option 'sent'; known: "),
+        (
+            ["--option", "pyspy.sent=1"],
+            "no option 'sent' (did you mean 'send'?); known: ",
+        ),
         (["--timeout", "soon"], "timeout must be a positive number of seconds"),
     ],
 )

@@ -9,7 +9,10 @@ from support import Project, shares_in
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("--schedprof=pyspi", "schedprof: backend 'pyspi' is unknown; known: *pyspy*"),
+        (
+            "--schedprof=pyspi",
+            "schedprof: backend 'pyspi' is unknown (did you mean 'pyspy'?); known: *pyspy*",
+        ),
         ("--schedprof=off,pyspy", "*'off,pyspy' is contradictory: 'off' cannot be combined*"),
         (
             "--schedprof-rate=-5",
@@ -23,7 +26,10 @@ from support import Project, shares_in
         ),
         ("--schedprof-targets=workers", "*targets must be 'scheduler' and any of *, got *"),
         ("--schedprof-option=native", "*option must be backend.option=value, got 'native' *"),
-        ("--schedprof-option=pyspi.native=1", "*backend 'pyspi' is unknown*"),
+        (
+            "--schedprof-option=pyspi.native=1",
+            "*backend 'pyspi' is unknown (did you mean 'pyspy'?)*",
+        ),
         ("--schedprof-keep=some", "*keep must be a size such as 20MB or 0, or 'all', got 'some'*"),
         ("--schedprof-limit=share(x) < 3%", "*limit 'share(x) < 3%': column 7: expected *"),
     ],
@@ -45,7 +51,20 @@ def test_wrong_command_line_under_xdist_is_a_usage_error(project: Project) -> No
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("schedprof_rate = -1", "*rate must be a positive *, got '-1' (from schedprof_rate)"),
+        ("schedprof_rate = -1", "*rate must be a positive *, got -1* (from schedprof_rate)"),
+        (
+            "schedprof_workers = many",
+            "schedprof: schedprof_workers must be a positive whole number: *'many'*",
+        ),
+        (
+            "schedprof_strict = perhaps",
+            "schedprof: schedprof_strict must be true or false: *'perhaps'*",
+        ),
+        (
+            "schedprof_wrokers = 3",
+            "schedprof: there is no setting 'schedprof_wrokers' (did you mean "
+            "'schedprof_workers'?); known: schedprof, *",
+        ),
         ("schedprof_limits = share(", "*limit 'share(': column 7: expected module:qualname *"),
     ],
 )
@@ -59,7 +78,7 @@ def test_wrong_ini_is_a_usage_error(project: Project, line: str, message: str) -
 
 
 WRONG_MARKERS = [
-    ("backend='pyspi'", "schedprof: backend 'pyspi' is unknown; known: *pyspy*"),
+    ("backend='pyspi'", "schedprof: backend 'pyspi' is unknown (did you mean 'pyspy'?); *"),
     ("dir='x'", "schedprof: marker keyword 'dir' is unknown; known: *"),
     ("rate=True", "schedprof: rate must be a positive number *, got True (from a marker)"),
     ("'share(a:b) <= 3'", "*limit 'share(a:b) <= 3': column 16: expected a bound in percent*"),

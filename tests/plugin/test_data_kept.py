@@ -334,4 +334,4 @@ def test_a_session_removes_old_runs(project: Project) -> None:
         project.run(*on, *more).assert_outcomes(passed=1)
         begun.append(max((project.path / ".schedprof").glob("2*")))
     assert sorted((project.path / ".schedprof").glob("2*")) == [begun[0], *begun[2:]]
-    assert "at least 1, or 'all', got '0'" in project.refusal("--schedprof-runs=0")
+    assert "a positive whole number, got '0'" in project.refusal("--schedprof-runs=0")

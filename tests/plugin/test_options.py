@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from support import Project
 
 from pytest_schedprof.measuring.options import OPTIONS, option_named
 from pytest_schedprof.measuring.settings import Settings, overlay, read_session
@@ -35,6 +36,7 @@ CASES = [
     Case("budget", "2", ["--schedprof-budget=3.5"], 5, (2.0, 3.5, 5.0)),
     Case("null", "true", ["--no-schedprof-null"], True, (True, False, True)),
     Case("keep", "20MB", ["--schedprof-keep=0"], "all", (20_000_000, 0, None)),
+    Case("tolerance", "5%", ["--schedprof-tolerance=2.5%"], "0%", (0.05, 0.025, 0.0)),
     Case("scale", "20, 10", ["--schedprof-scale=3"], [5, 7], ((10, 20), (3,), (5, 7))),
     Case(
         "targets",
@@ -124,11 +126,8 @@ def test_directory_is_relative_to_where_it_was_written(
     assert by_cli.dir == below / "x"
 
 
-def test_earlier_runs_are_a_number_or_all(pytester: pytest.Pytester) -> None:
-    assert [settings(pytester, "", *cli).runs for cli in ([], ["--schedprof-runs=all"])] == [
-        10,
-        None,
-    ]
+def test_earlier_runs_are_a_number(pytester: pytest.Pytester) -> None:
+    assert [settings(pytester, "", *cli).runs for cli in ([], ["--schedprof-runs=2"])] == [10, 2]
     assert settings(pytester, "schedprof_runs = 3").runs == 3
 
 
@@ -184,3 +183,41 @@ def test_help_and_markers_explain_every_option(pytester: pytest.Pytester) -> Non
         assert option.flag_name in helped
         assert option.ini_name in helped
         assert (f"{option.name}=..." in markers) == option.in_marker
+
+
+NATIVE = """
+[pytest]
+schedprof = "counts"
+schedprof_workers = 20
+schedprof_rate = 150
+schedprof_timeout = 2.5
+schedprof_strict = true
+schedprof_evidence = ["span", "memory"]
+schedprof_limits = ["calls(@transitions) <= 9"]
+"""
+
+
+@pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 has native TOML")
+def test_native_toml_has_its_own_types(pytester: pytest.Pytester) -> None:
+    (pytester.path / "pytest.toml").write_text(NATIVE)
+    read = read_session(pytester.parseconfig())
+    assert (read.backend, read.workers, read.rate) == (("counts",), 20, 150)
+    assert (read.timeout, read.strict, read.evidence) == (2.5, True, ("span", "memory"))
+    assert [str(limit) for limit in read.limit] == ["calls(@transitions) <= 9"]
+
+
+@pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 has native TOML")
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('schedprof_workers = "20"', "schedprof_workers must be a positive whole number: *'20'"),
+        ("schedprof_keep = 20", "schedprof_keep must be a size *: *expects a string, got int: 20"),
+        ("schedprof_limits = 3", "schedprof_limits must be a list of texts: *got int: 3"),
+    ],
+)
+def test_a_wrong_type_in_toml_is_one_line(project: Project, line: str, message: str) -> None:
+    (project.path / "pytest.toml").write_text(f"[pytest]\n{line}\n")
+    project.write("def test_it(): pass")
+    result = project.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: schedprof: {message}"])

@@ -231,7 +231,7 @@ def _is_option(name: str) -> bool:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("worker=200", "there is no setting 'worker'; did you mean 'workers'?"),
+        ("worker=200", "there is no setting 'worker' (did you mean 'workers'?)"),
         ("distributed=2026.7.0", "as distributed==2026.7.0"),
         ("workers=0", "workers must be a positive whole number, got '0'"),
         ("workers=", "workers must be a positive whole number, got ''"),

@@ -88,7 +88,7 @@ def test_an_unknown_option_is_named_with_those_that_exist() -> None:
     with pytest.raises(SettingsError) as caught:
         read(nativ=True)
     assert str(caught.value) == (
-        "schedprof: backend 'made-up' has no option 'nativ'; "
+        "schedprof: backend 'made-up' has no option 'nativ' (did you mean 'native'?); "
         "known: every, extra, idle, names, native"
     )
 
