@@ -1,6 +1,6 @@
 """Profile the scheduler while it runs many small tasks.
 
-Run with `pytest --schedprof=pyspy examples/`. A limit bounds the share of the scheduler's busy time
+Run with `pytest --schedprof examples/`. A limit bounds the share of the scheduler's busy time
 that a function or an owner may take; a broken limit fails its test.
 """
 
