@@ -1,6 +1,6 @@
 """Workloads that show what changed in the scheduler between two releases of distributed.
 
-The results are in docs/case-study.md. Where distributed 2026.8.0 is installed, run both in turns:
+The results are in benchmarks/README.md. Where distributed 2026.8.0 is installed, run both in turns:
 
     pytest benchmarks/case_study.py --schedprof=counts --schedprof-cluster=simulated \
         --schedprof-workers=20 --schedprof-against=distributed==2025.5.0
