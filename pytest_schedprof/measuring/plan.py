@@ -191,9 +191,12 @@ def choose_backends(
 
 
 def substitution() -> str:
-    """Say that what samples from outside is replaced, if it would be refused; else empty."""
+    """Say that what samples from outside is replaced, if it is missing or refused; else empty."""
     refusal = refusal_of_own()
-    return f"{LIGHTEST} in place of {FROM_OUTSIDE}: {refusal.reason}" if refusal else ""
+    reason = refusal.reason if refusal else ""
+    if not _is_installed("py-spy"):
+        reason = "it is not installed; pip install py-spy"
+    return f"{LIGHTEST} in place of {FROM_OUTSIDE}: {reason}" if reason else ""
 
 
 def _preferred(best: str, registry: BackendRegistry) -> Iterator[str]:

@@ -200,6 +200,8 @@ def test_all_else_works_where_profilers_are_left_out(tmp_path: Path, bare_python
     session = Finished(tmp_path, {"test_it.py": LEFT_OUT}, "--schedprof")
     failed = dict.fromkeys(("test_pyspy", "test_viztracer", "test_memray"), "failed")
     assert session.outcomes == {"test_counts": "passed", "test_limits": "passed", **failed}
+    said = "schedprof: cputime in place of pyspy: it is not installed; pip install py-spy"
+    assert session.lines.count(said) == 1
     backends = {name: [of.backend for of in r.backends] for name, r in session.results().items()}
     assert backends["test_counts"] == ["counts"]
     assert backends["test_limits"] == ["cputime", "cprofile"]
