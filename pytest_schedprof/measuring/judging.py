@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,10 +27,10 @@ from pytest_schedprof.measuring.sides import Side, Sides
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Limit, LimitResult, Verdict
-from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.result import Result
 from pytest_schedprof.report.changes import regressions, undecided
 from pytest_schedprof.report.tables import describe
-from pytest_schedprof.store.run_directory import AGAINST, NULL, make_directory
+from pytest_schedprof.store.run_directory import AGAINST, NULL, PAGE, make_directory
 from pytest_schedprof.store.runs import decided_in, decided_in_run
 
 
@@ -100,21 +100,14 @@ def complaint(record: Result, directory: Path | None, plan: Plan, command: str) 
 def broken(record: Result, directory: Path | None, *, is_strict: bool) -> list[str]:
     """Return a line for each limit that makes the test fail."""
     failing = {Verdict.FAIL, *([Verdict.INCONCLUSIVE] if is_strict else [])}
-    sources: Iterable[BackendResult | Evidence] = (*record.backends, *record.evidence)
+    page = str(directory / PAGE) if directory else ""
+    place = f"; see {min(page, os.path.relpath(page), key=len)}" if page else ""
     return [
         f"schedprof: limit {'broken' if limit.verdict is Verdict.FAIL else 'inconclusive'}: "
-        f"{describe(limit)}; see {_place(directory, result.artifacts)}"
-        for result in sources
-        for limit in result.limits
+        f"{describe(limit)}{place}"
+        for limit in record.limits
         if limit.verdict in failing
     ]
-
-
-def _place(directory: Path | None, artifacts: Sequence[str]) -> str:
-    if not (directory and artifacts):
-        return "no artifact"
-    path = str(directory / artifacts[0])
-    return min(path, os.path.relpath(path), key=len)
 
 
 class Compared(NamedTuple):

@@ -17,9 +17,9 @@ from pytest_schedprof.judge.series import Choice, series_in
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.run import Series, by_test
-from pytest_schedprof.report.pages import PAGE, page_of_run, page_of_test
+from pytest_schedprof.report.pages import page_of_run, page_of_test
 from pytest_schedprof.report.trends import shown_series
-from pytest_schedprof.store.run_directory import write
+from pytest_schedprof.store.run_directory import PAGE, write
 from pytest_schedprof.store.runs import Archive, RunFiles, decided_in_run, read_run
 
 MOST_RUNS = 200

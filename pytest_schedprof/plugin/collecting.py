@@ -254,13 +254,19 @@ class Collector:
         is_any = bool(results or any(self.notes) or self.troubles)
         if not (is_any or self.unprofiled):
             return  # interrupted before the first test ended
-        terminalreporter.section("schedprof")
-        lines = self._lines(terminalreporter, results) if is_any else ()
-        others = unprofiled_lines(self.unprofiled, self.config.get_verbosity())
-        for line in (*lines, *others):
-            terminalreporter.write_line(line.text, **line.markup)
-        for text in filter(None, self.notes):
-            terminalreporter.write_line(printable(text))
+        lines = [*self._lines(terminalreporter, results)] if is_any else []
+        verbosity = self.config.get_verbosity()
+        lines += unprofiled_lines(self.unprofiled, verbosity)
+        notes = [printable(text) for text in self.notes if text]
+        if verbosity < 0:  # a line alone
+            texts = [line.text for line in lines] + notes
+            terminalreporter.write_line(f"schedprof: {'; '.join(map(str.strip, texts))}")
+        else:
+            terminalreporter.section("schedprof")
+            for line in lines:
+                terminalreporter.write_line(line.text, **line.markup)
+            for text in notes:
+                terminalreporter.write_line(text)
         for text in self.troubles:
             terminalreporter.write_line(printable(text), red=True)
 

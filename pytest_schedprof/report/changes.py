@@ -267,8 +267,8 @@ def _interval(change: Change) -> str:
     return f"{change.low / change.before:+.1%} to {change.high / change.before:+.1%}"
 
 
-HOTTEST = 10
-"""Tests that a summary shows if none of them has news."""
+HOTTEST = 7
+"""Tests that a summary shows if none of them is notable."""
 
 WITH_NEWS = 20
 """Tests with news that a summary shows: those of a longer list have one cause."""
@@ -278,12 +278,17 @@ T = TypeVar("T")
 
 
 def notable_tests(results: Sequence[Result]) -> tuple[list[Result], list[Result]]:
-    """Return the tests that failed, are undecided or changed, and the hottest up to ten in all.
+    """Return the tests that failed, are undecided or changed, and the hottest up to seven in all.
 
     And the others.
     """
-    news = sum(has_news(result) or result.verdict is not Verdict.PASS for result in results)
-    return top_and_rest(results, max(HOTTEST, min(news, WITH_NEWS)), _rank)
+    notable = sum(map(is_notable, results))
+    return top_and_rest(results, max(HOTTEST, min(notable, WITH_NEWS)), _rank)
+
+
+def is_notable(result: Result) -> bool:
+    """Whether a test failed, is undecided or changed."""
+    return has_news(result) or result.verdict is not Verdict.PASS
 
 
 def has_news(result: Result) -> bool:

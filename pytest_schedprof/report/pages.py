@@ -28,7 +28,6 @@ from pytest_schedprof.report.decisions import Picture
 from pytest_schedprof.report.flames import Flame, Flames
 from pytest_schedprof.store.runs import RunFiles, TestFiles, decided_in
 
-PAGE = "index.html"
 STYLES = ("base.css", "parts.css", "owners.css", "streams.css", "time.css")
 _BREAKS = re.compile(r"([/.:\]-]+|(?<=[^\W_])_)(?=\w)")
 """Ends of the parts of a name: after punctuation, or an underscore between words."""

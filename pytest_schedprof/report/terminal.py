@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 
 from pytest_schedprof.judge.series import Recent, label_of
 from pytest_schedprof.model.backend import KnownBackends, kind_of
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Verdict
-from pytest_schedprof.model.metric import METRICS, readable
+from pytest_schedprof.model.metric import BYTECODES, CPU, METRICS, readable
 from pytest_schedprof.model.result import (
+    WHOLE,
     BackendResult,
     MeasuredCosts,
     Result,
     SampledShares,
 )
-from pytest_schedprof.report.changes import notable_tests
+from pytest_schedprof.model.run import TestEntry
+from pytest_schedprof.report.changes import is_notable, notable_tests
 from pytest_schedprof.report.comparisons import comparison_lines
 from pytest_schedprof.report.markup import BARS, VERDICT_MARKUP, Line, capped, sparkline
 from pytest_schedprof.report.results import (
@@ -184,10 +187,10 @@ def _right_aligned(cells: Iterable[str]) -> str:
 HOT_FUNCTIONS_VERBOSE = 25
 
 FEW_TESTS = 3
-"""With more tests, each has its hottest function only, and those without news are left out."""
+"""With more tests, each has a line, or its headlines if it is notable; many are left out."""
 
 MANY_TESTS = 20
-"""With more tests, functions are shown under -vv only: a suite may have -v in its settings."""
+"""With more tests, -v gives each a line, and -vv functions: a suite may have -v in its settings."""
 
 
 def summary_lines(
@@ -214,14 +217,12 @@ def summary_lines(
             seed_lines.append(Line(f"  {label}: {', '.join(ranges)}"))
     if verbosity >= 0:
         yield from capped(seed_lines, verbosity)
-    if verbosity == 0 and len(others) > FEW_TESTS:
-        yield from _notable_lines(others)
+    most = _functions_shown(verbosity, len(others))
+    if verbosity >= 0 and not most:
+        yield from _notable_lines(others, is_all=verbosity > 0)
     elif verbosity >= 0:
-        most = _functions_shown(verbosity, len(others))
         for result in others:
             yield from profile_lines(result, most, recent, bars)
-        if not most:
-            yield Line(f"-vv shows the functions of more than {MANY_TESTS} tests")
     yield from _limit_lines(results, verbosity)
     yield from _baseline_lines(results, verbosity)
     yield from _version_lines(results)
@@ -229,15 +230,25 @@ def summary_lines(
     yield Line(f"artifacts of {tests}: {directory}")
 
 
-def _notable_lines(results: Sequence[Result]) -> Iterator[Line]:
-    """Return briefly the tests that matter, and how many others there are."""
-    shown, left = notable_tests(results)
-    for result in shown:
+def _notable_lines(results: Sequence[Result], *, is_all: bool) -> Iterator[Line]:
+    """Return briefly the tests that matter, and a line for each other one, or for the hottest."""
+    shown, left = (results, []) if is_all else notable_tests(results)
+    for result in filter(is_notable, shown):
         yield from brief_lines(result)
+    if calm := [result for result in shown if not is_notable(result)]:
+        yield Line(f"{'CPU/task':>12}  test", {"light": True})
+        yield from (Line(f"{_cpu_of_a_task(result):>12}  {result.test_id}") for result in calm)
     if left:
         warned = sum(any(backend.warnings for backend in result.backends) for result in left)
         more = f", {warned} with warnings" if warned else ""
         yield Line(f"{counted(len(left), 'more test')}{more}: -v shows all")
+
+
+def _cpu_of_a_task(result: Result) -> str:
+    """Return the scheduler's CPU time per task, by the backend that slowed it down least."""
+    figures = (backend.window.cpu_us_per_task for backend in result.backends)
+    known = [figure for figure in figures if figure is not None]
+    return readable(min(known) / 1e6, METRICS[CPU]) if known else "no task"
 
 
 def test_lines(
@@ -261,6 +272,21 @@ def test_lines(
     for backend in result.backends:
         if text := left_out_words(backend):
             yield Line(f"  {backend.backend}: {text}")
+
+
+def entry_lines(entries: Sequence[TestEntry]) -> Iterator[Line]:
+    """Return a line for each test of a run, with what a task cost."""
+    yield Line(f"{'verdict':<13}{'CPU/task':>10}{'bytecodes/task':>16}  test")
+    for entry in entries:
+        cells = [f"{_least(entry, CPU):>10}", f"{_least(entry, BYTECODES):>16}"]
+        verdict = entry.verdict if entry.outcome in WHOLE else entry.outcome
+        yield Line(f"{verdict:<13}{''.join(cells)}  {entry.test_id}")
+
+
+def _least(entry: TestEntry, metric: str) -> str:
+    """Return a figure by the backend that slowed the scheduler down least; empty if none has it."""
+    known = [figures[metric] for figures in entry.figures.values() if metric in figures]
+    return readable(min(known), METRICS[metric]) if known else ""
 
 
 def unprofiled_lines(tests: Sequence[str], verbosity: int) -> Iterator[Line]:
@@ -300,9 +326,9 @@ def _version_lines(results: Sequence[Result]) -> Iterator[Line]:
 
 def _functions_shown(verbosity: int, tests: int) -> int:
     """Return how many functions of each backend to show."""
-    if tests > MANY_TESTS and verbosity < 2:
+    if tests > (FEW_TESTS, MANY_TESTS, inf)[min(max(verbosity, 0), 2)]:
         return 0
-    return HOT_FUNCTIONS_VERBOSE if verbosity else HOT_FUNCTIONS
+    return HOT_FUNCTIONS_VERBOSE if verbosity > 0 else HOT_FUNCTIONS
 
 
 def _limit_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
@@ -318,6 +344,7 @@ def _limit_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
         lines = [
             f"  {LIMIT_WORDS[verdict]}: {describe(limit)} [{result.test_id}]"
             for result in results
+            if verdict is not Verdict.FAIL or result.outcome != "failed"  # pytest shows these
             for limit in result.limits
             if limit.verdict is verdict
         ]

@@ -20,6 +20,9 @@ if sys.platform != "win32":
 RUN_FILE, RESULT_FILE = "run.json", "result.json"
 """Names of the records of a run and of a test."""
 
+PAGE = "index.html"
+"""Name of the page of either, beside its record."""
+
 AGAINST, NULL = "against", "null"
 """Directories of the other sides of a test that ran in turns, beside its record: of the side with
 other code or settings, and of the one with the same code again."""

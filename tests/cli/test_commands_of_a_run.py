@@ -108,6 +108,22 @@ def test_show_tells_all_of_a_test(session: Session, capsys: pytest.CaptureFixtur
         assert line.endswith(f"{BROKEN}, {KEPT}")
 
 
+def test_without_a_command_it_lists_the_tests_of_the_newest_run(
+    session: Session, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(session.path)
+    assert main([]) == 0
+    head, *tests = capsys.readouterr().out.splitlines()
+    assert head.split() == ["verdict", "CPU/task", "bytecodes/task", "test"]
+    assert [(test.split()[0], test.split()[-1]) for test in sorted(tests)] == [
+        *(("failed", BROKEN), ("pass", KEPT)),
+    ]
+    (kept,) = (file for file in session.run.rglob("result.json") if KEPT in file.read_text())
+    for arguments, record in (([], session.run / "run.json"), (["b`c"], kept)):
+        assert main(["show", *arguments, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == json.loads(record.read_text())
+
+
 @pytest.mark.parametrize("form", EXPORTS)
 def test_every_format_is_made_of_what_backends_left(
     session: Session, form: str, tmp_path: Path

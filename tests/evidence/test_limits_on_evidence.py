@@ -55,7 +55,7 @@ def test_limits_gather_what_they_bound_which_must_exist(project: Project) -> Non
         [
             "*schedprof: limit broken: memory(process) <= 1MB: process is *",
             "*schedprof: limit broken: transfers(bytes) <= 900kB: transfers(bytes) is 1 MB "
-            "(at least 1 MB, at most 1 MB) in 3 runs; see *transfers.json*",
+            "(at least 1 MB, at most 1 MB) in 3 runs; see *index.html",
             "*'mace' names no task of the test; there were: make, total",
             "*did you mean 'managed'?*",
         ],
