@@ -54,7 +54,10 @@ MEASURES = (
 
 PERCENT = {"%": Decimal("0.01")}
 NUMBER = {"": Decimal(1)}
-TIME = {"us": Decimal("1e-6"), "ms": Decimal("1e-3"), "s": Decimal(1)}
+TIME = {
+    **{"us": Decimal("1e-6"), "ms": Decimal("1e-3"), "s": Decimal(1)},
+    **{"min": Decimal(60), "h": Decimal(3600)},
+}
 BYTES = {
     "B": Decimal(1),
     "kB": Decimal(10**3),
@@ -297,6 +300,7 @@ def readable(amount: float, metric: Metric) -> str:
         is_small = 0 < abs(amount) < SMALL
         digits = min(MOST_DIGITS, 1 - floor(log10(abs(amount)))) if is_small else 3
         return f"{amount:,.{digits}f}".rstrip("0").rstrip(".")
+    # Without KiB and min: 90 s and 1.5 kB read better.
     steps = [(unit, float(factor)) for unit, factor in metric.units.items() if "i" not in unit]
     fitting = [step for step in steps if abs(amount) >= step[1]] or steps[:1]
     unit, factor = fitting[-1]

@@ -33,7 +33,7 @@ SOUP = st.lists(st.sampled_from(TOKENS), max_size=12).map("".join)
 
 FIGURES = st.text("ab_Z09.*?-é", min_size=1, max_size=12)
 PREFIXES = st.text("ab_Z09.*?<>+-é", min_size=1, max_size=12)
-UNITS = {id(BYTES): ("B", "GiB"), id(TIME): ("us", "s"), id(NUMBER): ("",)}
+UNITS = {id(BYTES): ("B", "GiB"), id(TIME): ("us", "min", "h"), id(NUMBER): ("",)}
 
 
 @st.composite
