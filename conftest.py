@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+sys.path.append(str(Path(__file__).parent / "tests"))  # for `--pyargs` from another directory
 import traced
 from distributed import Client
 from support import LibraryKeeper, Project, wait_for
