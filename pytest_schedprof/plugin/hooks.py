@@ -116,10 +116,10 @@ def _check_before_the_first_test(config: pytest.Config, settings: Settings) -> N
 def pytest_report_header(config: pytest.Config) -> list[str]:
     settings, lines = config.stash.get(SETTINGS, None), []
     if settings is not None and settings.is_on and not settings.is_off:
-        lines.append(
-            f"schedprof: {', '.join(settings.backend)} at {settings.rate:g} Hz, "
-            f"cluster {settings.cluster}, artifacts in {settings.dir}"
-        )
+        named = f"{', '.join(settings.backend)} at {settings.rate:g} Hz"
+        what = "counts, or what a test's limits need" if settings.backend == (AUTO,) else named
+        where = f"cluster {settings.cluster}, artifacts in {settings.dir}"
+        lines.append(f"schedprof: {what}; {where}")
         if settings.backend == (AUTO,) and (substitution := plugin.plan.substitution()):
             lines.append(f"schedprof: {substitution}")
     if settings is not None and settings.is_off and (settings.save or settings.compare):

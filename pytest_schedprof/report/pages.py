@@ -20,6 +20,7 @@ from pytest_schedprof.judge.recordings import Other
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends, kind_of
 from pytest_schedprof.model.comparison import Difference, FirstDifference
 from pytest_schedprof.model.explanation import Explanation
+from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Series
 from pytest_schedprof.report import changes, results, tables, trends, words
@@ -134,6 +135,7 @@ def page_of_run(
         series: of figures over many runs.
         history: where these come from, in words; empty without a history.
     """
+    tests = sorted(run.tests, key=results.gravity_of)
     sampled = [backend for result in run.results if (backend := tables.sampling(result, known))]
     return (
         _environment()
@@ -142,10 +144,12 @@ def page_of_run(
             run=run.run,
             facts=results.facts_of_run(run.run, run.results),
             counts=results.counts_of_run([test.verdict for test in run.tests], run.results),
-            tests=sorted(run.tests, key=results.gravity_of),
+            tests=tests,
+            verdict=results.status_of(tests[0]) if tests else Verdict.INCONCLUSIVE,
+            reason=results.reason_of(tests),
             groups=results.groups_of(run.tests),
             sampling=partial(tables.sampling, known=known),
-            most=max((backend.window.cpu_us_per_task or 0.0 for backend in sampled), default=0.0),
+            most=max(map(results.cpu_of, run.results), default=0.0),
             owners=tables.owners_of_run(sampled),
             functions=tables.functions_of_run(sampled),
             changes=changes.gravest(

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from pytest_schedprof.model.backend import FileKind, KnownBackends, artifacts_of, kind_of
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Verdict
-from pytest_schedprof.model.metric import METRICS, SHARE, readable
+from pytest_schedprof.model.metric import (
+    BYTECODES,
+    CALLS,
+    CPU,
+    INSTRUCTIONS,
+    METRICS,
+    SHARE,
+    readable,
+)
 from pytest_schedprof.model.profile import SpanName
 from pytest_schedprof.model.result import (
     IN_PROCESS,
@@ -21,8 +29,8 @@ from pytest_schedprof.model.result import (
     SpanCost,
 )
 from pytest_schedprof.model.run import Run
-from pytest_schedprof.report.changes import is_changed, scheduler_seconds
-from pytest_schedprof.report.tables import GRAVEST_FIRST, busy_time, micros_per_sample
+from pytest_schedprof.report.changes import is_changed, regressions, scheduler_seconds
+from pytest_schedprof.report.tables import GRAVEST_FIRST, busy_time, describe, micros_per_sample
 from pytest_schedprof.report.words import (
     HASH_SHOWN,
     Fact,
@@ -370,6 +378,35 @@ def status_of(test: TestFiles) -> Verdict:
 def gravity_of(test: TestFiles) -> int:
     """Sort broken tests first, and tests of one verdict in the order in which they ran."""
     return GRAVEST_FIRST.index(status_of(test))
+
+
+def reason_of(tests: Sequence[TestFiles]) -> str:
+    """Return why the first of a run's tests, by gravity, failed; empty if none did."""
+    if not tests or status_of(tests[0]) is not Verdict.FAIL:
+        return ""
+    result, entry = tests[0].result, tests[0].entry
+    limits = [limit for limit in (result.limits if result else ()) if limit.verdict is Verdict.FAIL]
+    compared = [one for one in (result.comparisons if result else ()) if one.is_binding]
+    reasons = [*map(describe, limits), *filter(None, map(regressions, compared)), entry.outcome]
+    return f"{entry.test_id}: {reasons[0]}".partition("\n")[0]
+
+
+def cpu_of(result: Result | None) -> float:
+    """Return the scheduler's CPU time per task, by the backend that slowed it down least."""
+    figures = (backend.window.cpu_us_per_task for backend in result.backends) if result else ()
+    return min((figure for figure in figures if figure is not None), default=0.0)
+
+
+OF_COST = (BYTECODES, INSTRUCTIONS, CPU, CALLS)
+"""Metrics by which a test's cost is said to have changed, the surest first."""
+
+
+def cost_change(result: Result | None) -> float | None:
+    """Return by which part a test's whole cost changed; None if that is not known."""
+    comparisons = result.comparisons if result else ()
+    wholes = {whole.metric: whole for of in comparisons for whole in of.wholes}
+    known = (wholes[metric].relative for metric in OF_COST if metric in wholes)
+    return next(known, None)
 
 
 def limits_held(result: Result) -> str:

@@ -24,6 +24,7 @@ from pytest_schedprof.report.markup import BARS, VERDICT_MARKUP, Line, capped, s
 from pytest_schedprof.report.results import (
     RECORD,
     baseline_names,
+    cpu_of,
     environment_notes,
     evidence_notes,
     headline,
@@ -237,18 +238,13 @@ def _notable_lines(results: Sequence[Result], *, is_all: bool) -> Iterator[Line]
         yield from brief_lines(result)
     if calm := [result for result in shown if not is_notable(result)]:
         yield Line(f"{'CPU/task':>12}  test", {"light": True})
-        yield from (Line(f"{_cpu_of_a_task(result):>12}  {result.test_id}") for result in calm)
+        for result in calm:
+            cpu = readable(cpu_of(result) / 1e6, METRICS[CPU])
+            yield Line(f"{cpu:>12}  {result.test_id}")
     if left:
         warned = sum(any(backend.warnings for backend in result.backends) for result in left)
         more = f", {warned} with warnings" if warned else ""
         yield Line(f"{counted(len(left), 'more test')}{more}: -v shows all")
-
-
-def _cpu_of_a_task(result: Result) -> str:
-    """Return the scheduler's CPU time per task, by the backend that slowed it down least."""
-    figures = (backend.window.cpu_us_per_task for backend in result.backends)
-    known = [figure for figure in figures if figure is not None]
-    return readable(min(known) / 1e6, METRICS[CPU]) if known else "no task"
 
 
 def test_lines(

@@ -125,7 +125,9 @@ def test_the_option_alone_takes_no_path_for_a_name(project: Project) -> None:
     project.write(ALONE, "below/test_it.py")
     result = project.run("--schedprof", "below", "--own=1")
     result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["schedprof: auto at 100 Hz, cluster local, *"])
+    result.stdout.fnmatch_lines(
+        ["schedprof: counts, or what a test's limits need; cluster local, *"]
+    )
     results = project.results()
     used = {name: [of.backend for of in result.backends] for name, result in results.items()}
     assert used == {
