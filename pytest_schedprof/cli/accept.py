@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pytest_schedprof.cli.main import DEFAULT, say
+from pytest_schedprof.cli.main import add_run, say
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.judge.acceptance import FILE, accept, accepted_in, unused, written
 from pytest_schedprof.store.run_directory import write
@@ -30,9 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prune", action="store_true", help="remove what the tests of the run no longer needed"
     )
-    parser.add_argument(
-        "--run", default=DEFAULT, metavar="DIR", dest="directory", help=f"default: {DEFAULT}"
-    )
+    add_run(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

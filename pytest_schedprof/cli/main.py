@@ -17,15 +17,12 @@ from pytest_schedprof.store.run_directory import write
 COMMANDS = (
     "show",
     "open",
-    "report",
     "compare",
     "explain",
     "accept",
     "history",
     "bisect",
-    "export",
     "record",
-    "workload",
     "doctor",
     "ci",
 )
@@ -80,10 +77,10 @@ DEFAULT = ".schedprof/latest"
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """Add the argument for a run; call it after adding all other arguments."""
+    """Add the option that names a run."""
     parser.add_argument(
-        "directory",
-        nargs="?",
+        "--run",
+        dest="directory",
         default=DEFAULT,
         metavar="DIR",
         help="a run, or a directory of runs, of which the newest is used; DIR/latest is the "

@@ -23,31 +23,63 @@ from pytest_schedprof.store.runs import KeptRun, KeptTest, find_run
 PURPOSE = "open a run in the browser"
 DESCRIPTION = (
     "Serves the files of a run on a free local port until a Ctrl-C, and says what opens the "
-    "profiles of a test."
+    "profiles of a test. pytest has written the pages, which need no server, at the end of the "
+    "session; they are written again with --write, and in comparison or with a history."
 )
 EXAMPLE = """\
-examples: schedprof open .schedprof/latest
-          schedprof open .schedprof/latest test_shuffle
+examples: schedprof open
+          schedprof open test_shuffle
+          schedprof open --against ../main/.schedprof/latest
+          schedprof open --write --history        for a job that uploads them
 
-exit status: 0 after a Ctrl-C, 1 if the run cannot be read, 2 for a mistake"""
+exit status: 0 after a Ctrl-C or if the pages were written, 1 if not, 2 for a mistake"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_run(parser)
     parser.add_argument("test", nargs="?", metavar="TEST", help="test ID, or a unique part of it")
+    add_run(parser)
     parser.add_argument("--no-browser", action="store_true", help="only print the URL")
+    parser.add_argument(
+        "--write", action="store_true", help="write the pages again, and serve nothing"
+    )
+    parser.add_argument(
+        "--against",
+        metavar="DIR",
+        help="an earlier run; show what changed since then, also in flame graphs",
+    )
+    parser.add_argument(
+        "--history",
+        nargs="?",
+        const="",
+        metavar="DIR_OR_URL",
+        help="also show figures over the runs there, with steps and trends (without a value: the "
+        "runs beside this one)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until a Ctrl-C."""
+    """Write the pages if they are to change, and serve them until a Ctrl-C."""
     run = find_run(Path(arguments.directory))
     test = run.test(arguments.test) if arguments.test else None
+    if arguments.write or arguments.against or arguments.history is not None:
+        page = _written(run.path, arguments.against, arguments.history)
+        if arguments.write:
+            say(page)
+            return 0
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also as a background job of a shell
     try:
         _serve(run, test, is_quiet=arguments.no_browser)
     except KeyboardInterrupt:
         say()
     return 0
+
+
+def _written(run: Path, other: str | None, history: str | None) -> Path:
+    from pytest_schedprof.measuring.pages import write_pages  # imports the templates
+
+    against = find_run(Path(other)).path if other else None
+    place = str(run.parent) if history == "" else history or ""
+    return write_pages(run, against, place, known=BackendRegistry().facts)
 
 
 def _serve(run: KeptRun, test: KeptTest | None, *, is_quiet: bool) -> None:

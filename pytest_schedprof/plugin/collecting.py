@@ -162,7 +162,7 @@ class Collector:
             self._try(self._write_pages)
             self._try(self._remove_old_runs)
         except KeyboardInterrupt:
-            self.notes.append("interrupted: `schedprof report` makes the pages of the run")
+            self.notes.append("interrupted: `schedprof open --write` makes the pages of the run")
             session.exitstatus = pytest.ExitCode.INTERRUPTED
         else:
             # A user who asked for a baseline must not believe that there is one.

@@ -117,7 +117,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     settings, lines = config.stash.get(SETTINGS, None), []
     if settings is not None and settings.is_on and not settings.is_off:
         named = f"{', '.join(settings.backend)} at {settings.rate:g} Hz"
-        what = "counts, or what a test's limits need" if settings.backend == (AUTO,) else named
+        what = "what each test's limits need" if settings.backend == (AUTO,) else named
         where = f"cluster {settings.cluster}, artifacts in {settings.dir}"
         lines.append(f"schedprof: {what}; {where}")
         if settings.backend == (AUTO,) and (substitution := plugin.plan.substitution()):

@@ -92,7 +92,7 @@ def test_show_tells_all_of_a_test(session: Session, capsys: pytest.CaptureFixtur
     directory = session.runs
     texts = []
     for place in ("", "/latest", f"/{session.run.name}"):
-        assert main(["show", "b`c", f"{directory}{place}"]) == 0
+        assert main(["show", "b`c", "--run", f"{directory}{place}"]) == 0
         texts.append(capsys.readouterr().out)
     text = texts[0]
     assert texts == [text] * 3
@@ -102,7 +102,7 @@ def test_show_tells_all_of_a_test(session: Session, capsys: pytest.CaptureFixtur
         assert part in text
     assert "\n  scheduler.viztracer.json.gz        vizviewer, or Perfetto\n" in text
     for name in ("nothing", "test_it"):
-        assert main(["show", name, directory]) == 2
+        assert main(["show", name, "--run", directory]) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith(f"schedprof: {'no test ' * (name == 'nothing')}{name!r} ")
         assert line.endswith(f"{BROKEN}, {KEPT}")
@@ -129,7 +129,7 @@ def test_every_format_is_made_of_what_backends_left(
     session: Session, form: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "exported"
-    assert main(["export", KEPT, session.runs, "--format", form, "-o", str(file)]) == 0
+    assert main(["show", KEPT, "--run", session.runs, "--format", form, "-o", str(file)]) == 0
     content = file.read_bytes()
     if form == "speedscope":
         assert read_speedscope(content).threads[0].stacks
@@ -144,7 +144,7 @@ def test_every_format_is_made_of_what_backends_left(
 def test_a_format_that_cannot_be_made_names_what_can(
     session: Session, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["export", KEPT, session.runs, "--format", "collapsed", "--backend"]
+    arguments = ["show", KEPT, "--run", session.runs, "--format", "collapsed", "--backend"]
     assert main([*arguments, "cprofile"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "collapsed needs a recording of cputime or pyspy" in line
@@ -186,7 +186,7 @@ def test_open_serves_a_run_and_nothing_beside_it(session: Session, tmp_path: Pat
     shutil.copytree(session.run, run)
     (tmp_path / "secret").write_text("secret")
     (run / "link").symlink_to(tmp_path / "secret")
-    with opened(str(run), "b`c") as (line, port, path):
+    with opened("b`c", "--run", str(run)) as (line, port, path):
         assert line.startswith(f"{run} is served at http://127.0.0.1:{port}/tests/test_it.py-")
         assert json.loads(answered(port, f"{path}result.json")[1])["test_id"] == KEPT
         assert answered(port, "/run.json") == (200, (run / "run.json").read_bytes())
@@ -248,14 +248,24 @@ def test_a_page_that_cannot_be_written_is_told_in_a_line_and_fails_nothing(
     result.stdout.fnmatch_lines(["no page of the run: cannot write '*index.html': Is a directory*"])
     (project.run_directory / "index.html").rmdir()
     capsys.readouterr()
-    assert main(["report", str(project.path / ".schedprof" / "latest")]) == 0
+    assert main(["open", "--write", "--run", str(project.path / ".schedprof" / "latest")]) == 0
     assert capsys.readouterr().out == f"{project.run_directory / 'index.html'}\n"
     (result_file,) = project.run_directory.glob("tests/*/result.json")
     result_file.write_text("{")
-    assert main(["report", str(project.run_directory)]) == 0
+    assert main(["open", "--write", "--run", str(project.run_directory)]) == 0
     assert "no page: " in (project.run_directory / "index.html").read_text()
     assert (
-        main(["report", str(project.run_directory), "--against", str(project.run_directory)]) == 2
+        main(
+            [
+                "open",
+                "--write",
+                "--run",
+                str(project.run_directory),
+                "--against",
+                str(project.run_directory),
+            ]
+        )
+        == 2
     )
     assert "have no test in common" in capsys.readouterr().err
 
@@ -266,7 +276,7 @@ def test_what_is_no_run_is_told(
 ) -> None:
     if content is not None:
         (tmp_path / "run.json").write_text(content)
-    assert main(["report", str(tmp_path)]) == 1
+    assert main(["open", "--write", "--run", str(tmp_path)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("schedprof: ")
     assert str(tmp_path) in line
@@ -294,7 +304,7 @@ def workload() -> Workload:
 def test_it_shows_what_is_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "monday.schedprof"
     path.write_bytes(write_workload(workload()))
-    assert main(["workload", str(path)]) == 0
+    assert main(["show", str(path)]) == 0
     assert capsys.readouterr().out == (
         "recorded 2026-11-23T14:00:00+00:00 with distributed 2026.8.0, 12.0 s\n"
         "2 graphs, 3 tasks, 2 prefixes\n"
@@ -306,5 +316,5 @@ def test_it_shows_what_is_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_shipped_one_is_shown_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["workload", "recorded_sweep"]) == 0
+    assert main(["show", "recorded_sweep.schedprof"]) == 0
     assert "96 graphs, 1632 tasks, 3 prefixes" in capsys.readouterr().out

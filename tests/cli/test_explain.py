@@ -159,7 +159,7 @@ def test_all_that_tell_why_say_the_same(
     assert sentences("\n".join(done.outlines)) == why
     assert sentences(unescaped(run / "summary.md"), "- ") == why
     assert [listed(file) for file in (page, run / "index.html")] == [why, why]
-    assert main(["report", str(run)]) == 0
+    assert main(["open", "--write", "--run", str(run)]) == 0
     assert [listed(file) for file in (page, run / "index.html")] == [why, why]
 
 

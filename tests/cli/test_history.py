@@ -189,13 +189,18 @@ def test_pages_show_what_changed_over_the_runs(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = shutil.copytree(runs, tmp_path / "runs")
-    assert main(["report", str(place / "29"), "--history"]) == 0
+    assert main(["open", "--write", "--run", str(place / "29"), "--history"]) == 0
     page = Path(capsys.readouterr().out.strip())
     assert page == place / "29" / "index.html"
     for text in (page.read_text(), (place / "29" / "tests" / "one" / "index.html").read_text()):
         assert f"step at {sha(STEP)[:9]} (2026-03-21), after {sha(STEP - 1)[:9]}:" in text
         assert text.count(f"<title>{sha(STEP)[:9]}</title>") == 4  # in four pictures
-    assert main(["report", str(place / "29"), "--history", str(tmp_path / "nothing")]) == 1
+    assert (
+        main(
+            ["open", "--write", "--run", str(place / "29"), "--history", str(tmp_path / "nothing")]
+        )
+        == 1
+    )
     assert "there is no" in capsys.readouterr().err
 
 

@@ -101,13 +101,13 @@ def test_the_pages_test_is_profiled_with_options_limits_and_artifacts(profiled: 
 def test_its_samples_are_exported_and_shown(
     profiled: Installed, environment: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["export", "many_small", "--format", "collapsed"]) == 0
+    assert main(["show", "many_small", "--format", "collapsed"]) == 0
     exported = capsys.readouterr().out
     assert re.search(r"^MainThread;.*transition.* \d+$", exported, re.MULTILINE)
     assert main(["show", "many_small"]) == 0
     shown = capsys.readouterr().out
     assert re.search(r"^  scheduler.alarm.speedscope.json  speedscope$", shown, re.MULTILINE)
-    assert main(["export", "many_small", "--format", "pstats"]) == 1
+    assert main(["show", "many_small", "--format", "pstats"]) == 1
     refused = capsys.readouterr().err
     assert "formats available for test_alarm.py::test_many_small_tasks" in refused
 

@@ -125,9 +125,7 @@ def test_the_option_alone_takes_no_path_for_a_name(project: Project) -> None:
     project.write(ALONE, "below/test_it.py")
     result = project.run("--schedprof", "below", "--own=1")
     result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(
-        ["schedprof: counts, or what a test's limits need; cluster local, *"]
-    )
+    result.stdout.fnmatch_lines(["schedprof: what each test's limits need; cluster local, *"])
     results = project.results()
     used = {name: [of.backend for of in result.backends] for name, result in results.items()}
     assert used == {

@@ -53,8 +53,8 @@ def test_a_killed_session_leaves_the_tests_that_ended(project: Project, apart: N
     )
     (round_that_ended,) = killed.path.glob("*.speedscope.json")
     assert round_that_ended.stat().st_size > 100
-    assert "test_done" in _schedprof(project, "show", "test_done", str(kept.path))
-    _schedprof(project, "report", ".schedprof")
+    assert "test_done" in _schedprof(project, "show", "test_done", "--run", str(kept.path))
+    _schedprof(project, "open", "--write", "--run", ".schedprof")
     assert "has not ended" in (kept.path / "index.html").read_text(encoding="utf-8")
 
 
@@ -240,7 +240,7 @@ def test_it(schedprof_scheduler):
     result.stdout.fnmatch_lines(
         [
             "baseline './base.json': 1 test saved in *",
-            "interrupted: `schedprof report` makes the pages *",
+            "interrupted: `schedprof open --write` makes the pages *",
         ]
     )
     assert project.run_record().exit_status == pytest.ExitCode.INTERRUPTED
@@ -281,13 +281,14 @@ def test_recordings_of_tests_that_are_as_they_were_are_bounded(
     capsys.readouterr()
 
     runs = str(project.path / ".schedprof")
-    assert main(["show", "test_good", runs]) == 0
+    at = ("--run", runs, "--format=chrometrace")
+    assert main(["show", "test_good", "--run", runs]) == 0
     assert "viztracer: recordings of " in capsys.readouterr().out
-    assert main(["export", "test_good", runs, "--format=chrometrace"]) == 1
+    assert main(["show", "test_good", *at]) == 1
     said = capsys.readouterr().err
     assert "recordings of viztracer were not kept, by --schedprof-keep" in said
-    assert main(["export", "test_kept", runs, "--format=chrometrace", "-o", "/dev/null"]) == 0
-    assert main(["report", runs]) == 0
+    assert main(["show", "test_kept", *at, "-o", "/dev/null"]) == 0
+    assert main(["open", "--write", "--run", runs]) == 0
 
 
 PATCHES = {

@@ -142,12 +142,15 @@ def texts(run: KeptRun, capsys: pytest.CaptureFixture[str]) -> Iterator[tuple[st
     yield "pytest", brief
     yield "pytest -v, what it adds", [line for line in terminal(1) if line not in brief]
     yield "summary.md", run_markdown(results, where, explained=explained).splitlines()
-    printed("report", str(run.path))
+    printed("open", "--write", "--run", str(run.path))
     for entry in run.record.tests:
         yield f"the page of {entry.test_id}", [text_of(run.path / entry.directory / "index.html")]
     yield "the page of the run", [text_of(run.path / "index.html")]
     for result in results:
-        yield f"schedprof show {result.test_id}", printed("show", result.test_id, str(run.path))
+        yield (
+            f"schedprof show {result.test_id}",
+            printed("show", result.test_id, "--run", str(run.path)),
+        )
         yield "JUnit", [f"{name}={value}" for name, value in properties_of(result, None)]
     if explained:
         lines = [line for explanation in explained for line in explanation_lines(explanation)]

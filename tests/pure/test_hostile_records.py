@@ -56,7 +56,7 @@ def commands(root: Path) -> list[list[str]]:
     old, *_, new = map(str, sorted(root.glob("2026*")))
     place = ["--dir", str(root)]
     return [
-        ["show", "test_0", new, "-v"],
+        ["show", "test_0", "--run", new, "-v"],
         ["compare", old, new, "-v", *place],
         ["compare", old, new, "--markdown", *place],
         ["compare", "main", new, "--json", *place],
@@ -64,8 +64,8 @@ def commands(root: Path) -> list[list[str]]:
         ["history", str(root), "--all"],
         ["history", str(root), "--all", "--markdown"],
         ["history", str(root), "--json"],
-        ["report", new, "--history", "--against", old],
-        ["export", "test_0", new, "--format", "collapsed", "-o", "/dev/null"],
+        ["open", "--write", "--run", new, "--history", "--against", old],
+        ["show", "test_0", "--run", new, "--format", "collapsed", "-o", "/dev/null"],
     ]
 
 
@@ -224,7 +224,10 @@ def test_a_directory_outside_of_the_run_is_refused_wherever_it_is_read(
     shutil.copytree(run / "tests" / "t0", victim)
     for name in ("../../x", str(victim), "tests/../../../x", "a\\..\\..\\x", "/", ".."):
         file.write_bytes(whole.replace(b'"tests/t0"', msgspec.json.encode(name)))
-        for command in (["report", str(run)], ["show", "test_0", str(run)]):
+        for command in (
+            ["open", "--write", "--run", str(run)],
+            ["show", "test_0", "--run", str(run)],
+        ):
             assert main(command) == 1
         assert "is outside of the run" in capsys.readouterr().err
     assert not (victim / "index.html").exists()
@@ -237,9 +240,9 @@ def test_a_link_that_leads_out_of_the_run_is_not_followed(
     victim = runs.parent / "victim"
     shutil.move(run / "tests" / "t0", victim)
     (run / "tests" / "t0").symlink_to(victim)
-    assert main(["report", str(run)]) == 0
+    assert main(["open", "--write", "--run", str(run)]) == 0
     assert not (victim / "index.html").exists()
-    assert main(["show", "test_0", str(run)]) == 1
+    assert main(["show", "test_0", "--run", str(run)]) == 1
     assert "is not inside of" in capsys.readouterr().err
     assert "is not inside of" in (run / "index.html").read_text()
 
@@ -251,7 +254,7 @@ def test_report_follows_no_link_that_lies_in_wait(runs: Path) -> None:
     for place in (run, run / "tests" / "t0"):
         for name in ("index.html", "index.html.part"):
             (place / name).symlink_to(victim)
-    assert main(["report", str(run)]) == 0
+    assert main(["open", "--write", "--run", str(run)]) == 0
     assert victim.read_text() == "mine"
 
 
@@ -324,12 +327,12 @@ def test_two_dots_are_a_path_and_no_name_of_a_baseline(tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()
 
 
-@pytest.mark.parametrize("command", ["report", "history", "compare"])
+@pytest.mark.parametrize("command", ["open", "history", "compare"])
 def test_a_directory_with_a_name_too_long_is_told(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    more = {"compare": ["main"]}
-    assert main([command, "a" * 5000, *more.get(command, [])]) in (1, 2)
+    more = {"compare": ["main"], "open": ["--write", "--run"]}
+    assert main([command, *more.get(command, []), "a" * 5000]) in (1, 2)
     assert capsys.readouterr().err.startswith("schedprof: ")
 
 

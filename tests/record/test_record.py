@@ -246,7 +246,8 @@ def test_the_command_records(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert f"{path}: 0 graphs, 0 tasks" in capsys.readouterr().out
     assert main(["record", cluster.address, "-o", str(path), "--seconds", "-1"]) == 2
     assert "--seconds must be a positive number, got '-1'" in capsys.readouterr().err
-    assert main(["workload", str(tmp_path)]) == 2
+    (tmp_path / "none.schedprof").mkdir()
+    assert main(["show", str(tmp_path / "none.schedprof")]) == 2
     assert "cannot be read: Is a directory" in capsys.readouterr().err
 
 
