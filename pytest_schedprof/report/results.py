@@ -102,9 +102,8 @@ def waited_words(backend: BackendResult) -> str:
     if part < TOLD_PART:
         return ""
     return (
-        f"for {part:.0%} of the time of its busy samples the scheduler waited for a processor, in "
-        "functions that samples by the clock cannot tell: the bounds of costs allow for "
-        "it, and a backend that samples CPU time need not"
+        f"the machine was overloaded: in {part:.0%} of its busy time the scheduler waited for a "
+        "processor. Costs have wider bounds for it; a backend that samples CPU time needs none"
     )
 
 

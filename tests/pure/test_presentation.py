@@ -237,7 +237,7 @@ def test_time_without_a_processor_is_a_note(seconds: float, part: str) -> None:
     backend = sampled({(TRANSITION,): 1.0})  # 5,000 samples, and 1.5 s of CPU time
     assert backend.shares is not None
     backend = replace(backend, shares=replace(backend.shares, sample_seconds=seconds))
-    assert waited_words(backend).startswith(f"for {part} of the time" if part else "")
+    assert (f"in {part} of its busy time" if part else "") in waited_words(backend)
     assert bool(waited_words(backend)) is bool(part)
     assert notes_of(backend) == tuple(filter(None, [waited_words(backend)]))
 
