@@ -37,13 +37,15 @@ def with_tolerance(comparison: Comparison, tolerance: float) -> Comparison:
 
     A figure without a whole, such as a share, is compared with itself.
     """
+    if not tolerance:
+        return comparison
     wholes = {whole.metric: whole.before for whole in comparison.wholes}
     too_large = {
         change.metric
         for change in comparison.of(Outcome.REGRESSED)
         if change.difference > tolerance * wholes.get(change.metric, change.before)
     }
-    note = f"within the tolerance of {tolerance:.4g} of the whole"
+    note = f"within the tolerance of {100 * tolerance:g} % of the whole"
     passing = _passing(comparison, lambda change: change.metric not in too_large, note)
     return replace(passing, causes=tuple(of for of in passing.causes if of.metric in too_large))
 
