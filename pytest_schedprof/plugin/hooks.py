@@ -6,6 +6,7 @@ start: see `plugin/__init__.py` for what is imported later.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
@@ -174,6 +175,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    is_ours = has_fixture(item) or item.get_closest_marker(MARKER) is not None
+    if sys.platform == "win32" and is_ours:
+        pytest.skip("schedprof: schedulers are profiled on Linux and macOS")
     if not _is_concerned(item):
         return
     try:

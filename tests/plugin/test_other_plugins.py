@@ -187,3 +187,30 @@ def test_items_of_every_kind(project: Project) -> None:
         "TestAsync::test_coroutine": 1,
     }
     assert all(of.backends[0].window.tasks >= 1 for of in results.values())
+
+
+ELSEWHERE = """
+import sys
+
+def pytest_collection_modifyitems():
+    sys.platform = "win32"
+
+def pytest_sessionfinish():
+    sys.platform = "linux"
+"""
+
+
+def test_elsewhere_tests_are_skipped_with_a_reason(project: Project) -> None:
+    project.is_apart = True
+    project.write(ELSEWHERE, "conftest.py")
+    project.write(
+        "import pytest\n"
+        "def test_fixture(schedprof_scheduler): pass\n"
+        "@pytest.mark.schedprof\ndef test_marked(): pass\n"
+        "def test_other(): pass\n"
+    )
+    result = project.run("-rs")
+    result.assert_outcomes(passed=1, skipped=2)
+    result.stdout.fnmatch_lines(
+        ["SKIPPED [[]2[]] *: schedprof: schedulers are profiled on Linux *"]
+    )
