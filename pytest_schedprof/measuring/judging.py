@@ -79,7 +79,8 @@ def complaint(record: Result, directory: Path | None, plan: Plan, command: str) 
         command: that runs the test again.
     """
     is_strict = plan.settings.strict
-    lines = [*record.troubles, *broken(record, directory, is_strict=is_strict)]
+    page = directory / PAGE if directory else None
+    lines = [*record.troubles, *broken(record, page, is_strict=is_strict)]
     binding = [comparison for comparison in record.comparisons if comparison.is_binding]
     commit = f" ({record.baseline_commit})" if record.baseline_commit else ""
     since = f"{record.baseline!r}{commit}"
@@ -97,11 +98,10 @@ def complaint(record: Result, directory: Path | None, plan: Plan, command: str) 
     return printable("\n".join(lines)) or None
 
 
-def broken(record: Result, directory: Path | None, *, is_strict: bool) -> list[str]:
-    """Return a line for each limit that makes the test fail."""
+def broken(record: Result, file: Path | None, *, is_strict: bool) -> list[str]:
+    """Return a line for each limit that makes the test fail, with the file that shows more."""
     failing = {Verdict.FAIL, *([Verdict.INCONCLUSIVE] if is_strict else [])}
-    page = str(directory / PAGE) if directory else ""
-    place = f"; see {min(page, os.path.relpath(page), key=len)}" if page else ""
+    place = f"; see {min(str(file), os.path.relpath(file), key=len)}" if file else ""
     return [
         f"schedprof: limit {'broken' if limit.verdict is Verdict.FAIL else 'inconclusive'}: "
         f"{describe(limit)}{place}"

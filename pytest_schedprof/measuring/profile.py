@@ -302,7 +302,9 @@ class _ProfileBlock(Block[SchedulerProfile]):
             keep_record(profiled.directory, result)
         except SchedprofError as error:
             errors.append(error)
-        limits = broken(result, profiled.directory, is_strict=self._settings.strict)
+        names = [name for backend in result.backends for name in backend.artifacts]
+        file = profiled.directory / names[0] if profiled.directory and names else None
+        limits = broken(result, file, is_strict=self._settings.strict)
         errors += map(LimitBrokenError, limits)
         if errors:
             raise together(errors)

@@ -207,5 +207,5 @@ def test_all_else_works_where_profilers_are_left_out(tmp_path: Path, bare_python
     assert backends["test_limits"] == ["cputime", "cprofile"]
     for package in ("py-spy", "viztracer", "memray"):
         command = f"{bare_python} -m pip install {package}"
-        (line,) = {line for line in session.lines if line.endswith(command)}
+        line = next(line for line in session.lines if line.endswith(command))
         assert f"schedprof: {package} is not installed" in line

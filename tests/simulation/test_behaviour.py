@@ -62,7 +62,7 @@ def test_prefixes_have_draws_of_their_own_that_a_seed_repeats() -> None:
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        ("simulated", {"duraton": "1"}, "no option 'duraton'; did you mean 'duration'?"),
+        ("simulated", {"duraton": "1"}, "no option 'duraton' .did you mean 'duration'"),
         ("simulated", {"duration": "uniform(5s, 1s)"}, "duration must be a time .*, got 'uniform"),
         ("simulated", {"duration": "-1"}, "duration must be a time"),
         ("simulated", {"nbytes": "many"}, "nbytes must be a size such as 1MB"),
