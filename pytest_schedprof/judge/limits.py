@@ -48,7 +48,7 @@ def expected_instead(metric: str, pattern: str) -> str:
 
 def one_of(kind: str, word: str, known: tuple[str, ...]) -> str:
     """Say what is known, and which of it a word may have been meant for."""
-    return f"{kind}: {', '.join(known)}{hint(word, known)}"
+    return f"{kind}{hint(word, known)}: {', '.join(known)}"
 
 
 LIMITABLE_OWNERS = tuple(name for name in OWNER_NAMES if name not in NOT_SCHEDULER)
@@ -195,7 +195,8 @@ class _Parser:
             self._check_owner(pattern[1:], metric, start)
         elif not _FUNCTION.fullmatch(pattern):
             self._at = start
-            raise self._error("module:qualname (with * and ?), or @owner")
+            example = f", as *:*.{pattern} for any of that name" if pattern.isidentifier() else ""
+            raise self._error(f"module:qualname (with * and ?){example}, or @owner")
         return pattern
 
     def _check_owner(self, owner: str, metric: str, start: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import fsum, hypot
 from typing import Protocol
 
-from pytest_schedprof.errors import LimitError
+from pytest_schedprof.errors import LimitError, hint
 from pytest_schedprof.judge.costs import is_line
 from pytest_schedprof.model.limit import Estimate, Finding, Limit, LimitResult, Verdict
 from pytest_schedprof.model.metric import METRICS, STALLS
@@ -96,8 +96,9 @@ def _names_nothing(limit: Limit, measurements: Measurements) -> str:
     if named:
         there = ", ".join(sorted(measurements.seen(limit.measured))[:MOST_NAMED]) or "none"
         return f"{limit.pattern!r} names no {named} of the test; there were: {there}"
+    near = hint(limit.pattern, measurements.seen(limit.measured))
     return (
-        f"{limit.pattern!r} names nothing in the scheduler's code; see `functions` in a "
+        f"{limit.pattern!r} names nothing in the scheduler's code{near}; see `functions` in a "
         "result.json for names that exist"
     )
 

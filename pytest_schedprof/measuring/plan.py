@@ -262,9 +262,11 @@ def make_plan(
     measured = {metric for backend in backends for metric in backend.metrics}
     unjudged = [limit for limit in own_limits if limit.measured not in measured]
     if unjudged and not settings.is_forced:  # a mistake, unless the run chose the backends
+        metric = unjudged[0].measured
+        able = recommended(of for of in registry.facts.values() if metric in of.measures)
         raise LimitError(
-            f"schedprof: limit {str(unjudged[0])!r} needs a backend that measures "
-            f"{unjudged[0].measured!r}; {', '.join(settings.backend)} cannot"
+            f"schedprof: limit {str(unjudged[0])!r} needs a backend that measures {metric!r}; "
+            f"{', '.join(settings.backend)} cannot" + (f", {listed(able)} can" if able else "")
         )
     _check_targets(settings, backends, registry)
     store.prepare()

@@ -371,4 +371,5 @@ def _known(spec: str, directory: str) -> str:
     if folder_of(spec, directory) == Folder(spec):
         return ""
     names = sorted({file.parent.name for file in Folder(directory).files("baselines/*/*.json")})
-    return f"; baselines in {directory!r}: {', '.join(names) or 'none'}"
+    known = ", ".join(names) or "none, save one with --schedprof-save=NAME"
+    return f"; baselines in {directory!r}: {known}"

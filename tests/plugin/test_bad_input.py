@@ -93,7 +93,7 @@ WRONG_MARKERS = [
     ),
     (
         "'share(@comm) <= 99%', backend='counts'",
-        "*limit 'share(@comm) <= 99%' needs a backend that measures 'share'; counts cannot",
+        "*limit 'share(@comm) <= 99%' needs a backend that measures 'share'; counts cannot, * can",
     ),
     (
         "scale=[10, 20]",
