@@ -36,7 +36,7 @@ def showing(config: pytest.Config, schedule: Schedule) -> Generator[tuple[BodyRu
     line = _Line(config)
     try:
         for body_run, side in schedule.body_runs():
-            progress = schedule.progress
+            progress = replace(schedule.progress, side=side.name)
             line.show(progress_text(progress))
             with nullcontext() if side.is_in_process else line.going_on(progress):
                 yield body_run, side

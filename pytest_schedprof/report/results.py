@@ -315,6 +315,8 @@ class Progress:
     """Seconds that a test in turns may take."""
     lasts_s: float = 0.0
     """Seconds since the current run began."""
+    side: str = ""
+    """The other side that the current run is of; empty for the test's own."""
 
 
 def progress_text(progress: Progress) -> str:
@@ -329,6 +331,8 @@ def progress_text(progress: Progress) -> str:
         if progress.done:
             left = seconds / progress.done * (progress.runs - progress.done) - progress.lasts_s
             words.append(f"about {max(left, 0):.0f} s left")
+    if progress.side:
+        words[0] += f" with {progress.side}"
     words.append(f"{progress.tasks:,} tasks done")
     if progress.lasts_s:
         words.append(f"this run has taken {progress.lasts_s:.0f} s so far")

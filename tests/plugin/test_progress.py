@@ -129,6 +129,7 @@ def test_it_is_not_shown_where_others_write_or_nobody_looks(
     [
         (Progress(0, 3, 0, 1.0, 60.0), "run 1 of 3, 0 tasks done"),
         (Progress(2, 3, 4000, 10.0, 60.0), "run 3 of 3, about 5 s left, 4,000 tasks done"),
+        (Progress(0, 3, 9, 1.0, 60.0, side="a:b=c"), "run 1 of 3 with a:b=c, 9 tasks done"),
         (Progress(9, 0, 9000, 31.0, 60.0), "run 10, 31 s of at most 60 s, 9,000 tasks done"),
         (
             Progress(2, 3, 4000, 10.0, 60.0, lasts_s=4.2),
