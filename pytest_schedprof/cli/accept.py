@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_schedprof.cli.main import add_run, say
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.judge.acceptance import FILE, accept, accepted_in, unused, written
-from pytest_schedprof.store.run_directory import write
+from pytest_schedprof.store.run_directory import AGAINST, write
 from pytest_schedprof.store.runs import find_run
 
 PURPOSE = "let the rises of a test pass, with a reason"
@@ -38,7 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise SettingsError("schedprof: give either --reason TEXT or --prune")
     kept = find_run(Path(arguments.directory))
     tests = [kept.test(arguments.test)] if arguments.test else kept.tests()
-    comparisons = [one for test in tests for one in test.result.comparisons if one.is_binding]
+    # What is accepted is a rise since a baseline: the other side of a test in turns is none.
+    results = [test.result for test in tests if not (test.path / AGAINST).exists()]
+    comparisons = [one for result in results for one in result.comparisons if one.is_binding]
     known = accepted_in(Path.cwd())
     if arguments.prune:
         left = unused(known, comparisons)

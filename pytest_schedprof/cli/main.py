@@ -34,9 +34,8 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit status: 0, 1 for "no" or an error, 2 for a user's mistake."""
     words = (sys.argv[1:] if arguments is None else arguments) or ["show"]
-    is_named = bool(words) and words[0] in COMMANDS
     # The modules of the other commands, and what they import, take part of a second.
-    parsed = parser_of(words[:1] if is_named else COMMANDS).parse_args(words)
+    parsed = parser_of(words[:1] if words[0] in COMMANDS else COMMANDS).parse_args(words)
     try:
         status: int = parsed.run(parsed)
     except SchedprofError as error:

@@ -94,6 +94,8 @@ def test_a_slower_function_is_found_and_the_null_arm_finds_none(
             "compared with the same code (null arm): * the same in 1 test",
         ]
     )
+    assert "accept:" not in result.stdout.str()
+    assert main(["accept", "--reason", "x", "--run", str(project.run_directory)]) == 1
     record = project.result()
     (backend,) = record.backends
     assert backend.window.rounds == 3  # enough to show which counts are steady
