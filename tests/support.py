@@ -97,10 +97,15 @@ def _is_server(process: psutil.Process) -> bool:
 
 
 def _serves(process: psutil.Process) -> bool:
+    return "clusters.fork_server" in str(command_line(process))
+
+
+def command_line(process: psutil.Process) -> list[str]:
+    """Return its words; none of a process that has ended and is only to be waited for."""
     try:
-        return "clusters.fork_server" in str(process.cmdline())
-    except psutil.Error:  # it has ended
-        return False
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 class LibraryKeeper:

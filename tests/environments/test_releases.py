@@ -15,7 +15,7 @@ import psutil
 import pytest
 from distributed import Client, wait
 from packaging.version import Version
-from support import QUICK, Project, descendants
+from support import QUICK, Project, command_line, descendants
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
@@ -166,11 +166,4 @@ def test_two_runs_are_proposed_where_no_turns_are_possible_and_they_work(
 
 
 def processes_of(interpreter: Interpreter) -> list[psutil.Process]:
-    return [child for child in descendants() if str(interpreter.path) in cmdline(child)]
-
-
-def cmdline(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:  # it has ended
-        return []
+    return [child for child in descendants() if str(interpreter.path) in command_line(child)]

@@ -18,7 +18,7 @@ from dask.callbacks import Callback
 from dask.delayed import delayed
 from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceProfiler
 from dask.sizeof import sizeof
-from support import Project, wait_for
+from support import Project, command_line, wait_for
 
 from pytest_schedprof.evidence.contract import (
     NO_SCHEDULER,
@@ -188,7 +188,7 @@ def test_graphs_within_a_graph_and_after_it_have_samples() -> None:
 
 def samplers() -> list[psutil.Process]:
     children = psutil.Process().children()
-    return [child for child in children if "usage" in str(child.cmdline())]
+    return [child for child in children if "usage" in str(command_line(child))]
 
 
 def test_a_killed_sampler_costs_samples_and_nothing_else() -> None:
