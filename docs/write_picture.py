@@ -16,7 +16,7 @@ from playwright.sync_api import Page
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from browsing import Reader, find, launched
 
-SIZE = {"width": 1100, "height": 1160}
+SIZE = {"width": 1100, "height": 1300}
 LOW = {"width": 1100, "height": 760}
 ROW = 18
 """Height of a box in the flame graph, in pixels; used to point at a box in the picture."""
@@ -30,7 +30,9 @@ def main(run: str, test: str) -> None:
         reader = Reader(browser)
         for scheme in ("light", "dark"):
             page = reader.open(path, color_scheme=scheme, viewport=SIZE)
-            page.locator("canvas.main").hover(position={"x": 120, "y": 14.5 * ROW})
+            box = page.locator("canvas.main").bounding_box()
+            assert box is not None
+            page.mouse.move(box["x"] + 120, box["y"] + 3.5 * ROW)  # without scrolling to it
             page.screenshot(path=Path(__file__).with_name(f"page-{scheme}.png"))
             for name, choose in VIEWS.items():
                 page = reader.open(path, color_scheme=scheme, viewport=LOW)
@@ -47,15 +49,17 @@ def callers(page: Page) -> None:
             slider.press("ArrowRight" if name == "from" else "ArrowLeft")
     find(page, FUNCTION)
     page.keyboard.press("b")
-    page.locator(".flame").evaluate("each => each.scrollIntoView()")
+    page.locator(".flame").evaluate("figure => figure.scrollIntoView()")
 
 
 def code(page: Page) -> None:
     """Show the code of the hottest function of the scheduler with the samples of its lines."""
     held = page.locator('details.code[data-function^="distributed.scheduler:"]').first
     held.locator("summary").click()
-    held.locator("summary .dim").evaluate("each => each.remove()")  # the file's path
-    held.evaluate("each => each.scrollIntoView()")
+    page.locator("details.code summary .dim").evaluate_all(  # paths of files
+        "paths => paths.forEach(path => path.remove())"
+    )
+    held.evaluate("code => code.scrollIntoView()")
 
 
 VIEWS: dict[str, Callable[[Page], None]] = {"callers": callers, "code": code}

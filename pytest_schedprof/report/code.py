@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from pytest_schedprof.judge.accounts import KeptSide, accounts_of, metrics_of
 from pytest_schedprof.judge.explanation import side_in
+from pytest_schedprof.judge.owners import PLUMBING, owner_of
 from pytest_schedprof.judge.recordings import Lines, read_lines
 from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.metric import BYTECODES, METRICS, SELF, readable
@@ -87,13 +88,14 @@ def _columns(side: KeptSide, backend: BackendResult) -> Iterator[Column]:
 
 
 def _hottest(columns: Sequence[Column], sources: Iterable[Function]) -> list[Function]:
-    """Return the functions with the largest parts of any column of what they did themselves."""
+    """Return the functions with the largest parts of any column; of plumbing only its own."""
     heat: Counter[Function] = Counter()
     for column in columns:
         sums = {name: sum(lines.values()) for name, lines in column.lines.items()}
         whole = sum(sums.values()) or 1
         for name, amount in sums.items():
-            heat[name] = max(heat[name], amount / whole)  # type: ignore[assignment]
+            if column.metric or column.head == SELF or owner_of(name) not in PLUMBING:
+                heat[name] = max(heat[name], amount / whole)  # type: ignore[assignment]
     known = set(sources)
     return [name for name, _ in heat.most_common() if name in known]
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from pytest_schedprof.judge.owners import FOREIGN, owner_of, side_of
+from pytest_schedprof.judge.owners import FOREIGN, PLUMBING, owner_of, side_of
 from pytest_schedprof.judge.recordings import Other, read_calls, read_others, read_samples, trimmed
 from pytest_schedprof.model.backend import KnownBackends
 from pytest_schedprof.model.profile import Function, SampleProfile, Stack
@@ -30,6 +31,8 @@ class CallTree:
     """Number of samples that end in each node."""
     before: tuple[int, ...] = ()
     """Number of samples of the other side that end in each node; empty without another side."""
+    lead: Stack = ()
+    """Calls that are left out, since they lead to most samples."""
 
 
 @dataclass(slots=True)
@@ -46,11 +49,11 @@ class _Node:
 def call_tree(stacks: Mapping[Stack, int], before: Mapping[Stack, int] | None = None) -> CallTree:
     """Merge stacks to a tree, with the children of a node in order of their samples."""
     numbers: dict[Function, int] = {}
-    root = _Node(-1, -1)
+    root, lead = _Node(-1, -1), _lead_of(stacks)
     for stack, count in stacks.items():
-        _leaf(root, stack, count, numbers).own += count
+        _leaf(root, _below(lead, stack), count, numbers).own += count
     for stack, count in (before or {}).items():
-        _leaf(root, stack, count, numbers).before += count
+        _leaf(root, _below(lead, stack), count, numbers).before += count
     nodes = list(_in_order(root))
     return CallTree(
         tuple(numbers),
@@ -58,7 +61,40 @@ def call_tree(stacks: Mapping[Stack, int], before: Mapping[Stack, int] | None = 
         tuple(node.name for node in nodes),
         tuple(node.own for node in nodes),
         tuple(node.before for node in nodes) if before is not None else (),
+        lead,
     )
+
+
+LED = 0.8
+"""Part of all samples to which a call must lead to be left out."""
+
+
+def _lead_of(stacks: Mapping[Stack, int]) -> Stack:
+    """Return the calls from the start of a process to its event loop, which tell nothing."""
+    lead: Stack = ()
+    inside, least = stacks, LED * sum(stacks.values())
+    while inside:
+        depth, callees = len(lead), Counter[Function]()
+        for stack, count in inside.items():
+            callees[stack[depth]] += count
+        function, count = callees.most_common(1)[0]
+        if count < least or owner_of(function) not in PLUMBING:
+            break
+        lead = (*lead, function)
+        inside = {
+            stack: count
+            for stack, count in inside.items()
+            if stack[depth] == function and len(stack) > depth + 1
+        }
+    while lead and owner_of(lead[-1]) != "event-loop":
+        lead = lead[:-1]
+    return lead
+
+
+def _below(lead: Stack, stack: Stack) -> Stack:
+    """Return a stack without the calls of the lead, but never without its last call."""
+    pairs = zip(lead, stack[:-1], strict=False)
+    return stack[sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) :]
 
 
 def _leaf(root: _Node, stack: Stack, count: int, numbers: dict[Function, int]) -> _Node:
@@ -115,6 +151,8 @@ def slices_of(profiles: Sequence[SampleProfile], tree: CallTree) -> Slices | Non
 
     If the stacks are too many, rare calls are counted as their caller's own.
     """
+    below = [tuple(_below(tree.lead, stack) for stack in one.stacks) for one in profiles]
+    profiles = [replace(one, stacks=stacks) for one, stacks in zip(profiles, below, strict=True)]
     for count, least in GRAINS:
         slices = _sliced(profiles, _nodes_of(tree, least), count)
         if slices.pairs <= MOST_PAIRS:
@@ -216,6 +254,8 @@ class Flame(NamedTuple):
     """Name of the other side, if it is compared with one."""
     of: str = ""
     """Whose samples they are, if they are not the scheduler's."""
+    is_shortened: bool = False
+    """Whether calls are left out, since they lead to most others."""
 
 
 def flame(
@@ -235,7 +275,7 @@ def flame(
         content["scatter"] = max(_scatter(backend), _scatter(other))
     if slices is not None:
         content["slices"] = as_content(slices)
-    return Flame(id, content, name)
+    return Flame(id, content, name, is_shortened=bool(tree.lead))
 
 
 def _scatter(backend: BackendResult) -> float:
@@ -326,5 +366,5 @@ class Flames:
         content = {**_tree(tree), "cost": mine.cost, "unit": mine.unit, "isSampled": False}
         if self.other and theirs:
             content |= {"before": list(tree.before), "costBefore": mine.cost, "scatter": 1.0}
-            return [Flame(id, content, self.other.name)], ""
-        return [Flame(id, content)], ""
+            return [Flame(id, content, self.other.name, is_shortened=bool(tree.lead))], ""
+        return [Flame(id, content, is_shortened=bool(tree.lead))], ""

@@ -75,8 +75,8 @@ def page_of_test(
     """
     assert test.result is not None
     up = Path(os.path.relpath(run, test.directory)).as_posix()
-    past = {"explained": explained, "series": series}
-    return _rendered(test.result, test.directory, other, known, run=run.name, up=up, **past)
+    words = {"reason": results.reason_of(test), "explained": explained, "series": series}
+    return _rendered(test.result, test.directory, other, known, run=run.name, up=up, **words)
 
 
 def cell_of(result: Result, directory: Path, known: KnownBackends = NO_BACKENDS) -> str:
@@ -84,7 +84,8 @@ def cell_of(result: Result, directory: Path, known: KnownBackends = NO_BACKENDS)
 
     The frame keeps style and scripts of the page away from those of the notebook.
     """
-    page = _rendered(result, directory, None, known, run="", up="", explained=(), series=())
+    alone = {"run": "", "up": "", "reason": "", "explained": (), "series": ()}
+    page = _rendered(result, directory, None, known, **alone)
     return (
         f'<iframe title="{escape(result.test_id)}" sandbox="allow-scripts" srcdoc="{escape(page)}" '
         'style="width:100%; height:40em; border:0; resize:vertical"></iframe>'
@@ -146,7 +147,6 @@ def page_of_run(
             counts=results.counts_of_run([test.verdict for test in run.tests], run.results),
             tests=tests,
             verdict=results.status_of(tests[0]) if tests else Verdict.INCONCLUSIVE,
-            reason=results.reason_of(tests),
             groups=results.groups_of(run.tests),
             sampling=partial(tables.sampling, known=known),
             most=max(map(results.cpu_of, run.results), default=0.0),

@@ -29,7 +29,7 @@ from pytest_schedprof.model.result import (
     SpanCost,
 )
 from pytest_schedprof.model.run import Run
-from pytest_schedprof.report.changes import is_changed, regressions, scheduler_seconds
+from pytest_schedprof.report.changes import is_changed, regressions, scheduler_seconds, undecided
 from pytest_schedprof.report.tables import GRAVEST_FIRST, busy_time, describe, micros_per_sample
 from pytest_schedprof.report.words import (
     HASH_SHOWN,
@@ -383,15 +383,17 @@ def gravity_of(test: TestFiles) -> int:
     return GRAVEST_FIRST.index(status_of(test))
 
 
-def reason_of(tests: Sequence[TestFiles]) -> str:
-    """Return why the first of a run's tests, by gravity, failed; empty if none did."""
-    if not tests or status_of(tests[0]) is not Verdict.FAIL:
-        return ""
-    result, entry = tests[0].result, tests[0].entry
-    limits = [limit for limit in (result.limits if result else ()) if limit.verdict is Verdict.FAIL]
-    compared = [one for one in (result.comparisons if result else ()) if one.is_binding]
-    reasons = [*map(describe, limits), *filter(None, map(regressions, compared)), entry.outcome]
-    return f"{entry.test_id}: {reasons[0]}".partition("\n")[0]
+def reason_of(test: TestFiles) -> str:
+    """Return why a test failed or came to no verdict, in one line; empty if it passed."""
+    status, result, outcome = status_of(test), test.result, test.entry.outcome
+    by_itself = "" if outcome in WHOLE else f"the test {outcome}"
+    if status is Verdict.PASS or result is None:
+        return by_itself
+    limits = [limit for limit in result.limits if limit.verdict is status]
+    compared = [one for one in result.comparisons if one.is_binding and one.verdict is status]
+    sentence = regressions if status is Verdict.FAIL else undecided
+    reasons = [*map(describe, limits), *map(sentence, compared), *result.troubles]
+    return next(filter(None, reasons), by_itself).partition("\n")[0]
 
 
 def cpu_of(result: Result | None) -> float:

@@ -79,6 +79,26 @@ def test_a_tree_holds_busy_samples_and_the_collector_apart() -> None:
     assert (tree.depths, tree.own, tree.before) == ((0, 1, 0), (1, 2, 1), ())
 
 
+def test_calls_that_lead_to_most_others_are_left_out() -> None:
+    lead = ("pytest_schedprof.clusters.process:main", "asyncio.runners:Runner.run", LOOP)
+    stacks = {
+        (*lead, "plugin:update", TRANSITION): 90,  # a plugin's function stays
+        lead: 4,
+        (*lead[:2], "selectors:select"): 3,
+        ("threading:Thread.run",): 3,
+    }
+    tree = call_tree(stacks, {(*lead, TRANSITION): 5})
+    assert tree.lead == lead
+    names = [tree.functions[name].rpartition(":")[2] for name in tree.names]
+    rows = list(zip(tree.depths, names, tree.own, tree.before, strict=True))
+    transition, loop = (name.partition(":")[2] for name in (TRANSITION, LOOP))
+    assert rows[:2] == [(0, "update", 0, 0), (1, transition, 90, 0)]
+    ends = {(transition, 0, 5), (loop, 4, 0), ("select", 3, 0), ("Thread.run", 3, 0)}
+    assert {row[1:] for row in rows[2:]} == ends
+    assert {row[0] for row in rows[2:]} == {0}
+    assert call_tree({(LOOP, *lead): 1, ("a:f",): 1}).lead == ()  # half is not most
+
+
 def test_stacks_may_be_deeper_than_pythons_own() -> None:
     assert call_tree({("a:f",) * 5000: 1}).depths == tuple(range(5000))
 
@@ -268,7 +288,7 @@ def test_rare_calls_among_many_are_counted_as_their_callers_own() -> None:
     assert slices.pairs <= MOST_PAIRS
     assert sum(node.total() for node in slices.nodes) == sum(tree.own) == len(mixed)
     depths = {tree.depths[number] for node in slices.nodes for number in node}
-    assert depths == {1}
+    assert depths == {0}  # the event loop is left out, since all others are called by it
     unlike = [busy([(f"distributed.scheduler:f{n}",) for n in range(MOST_PAIRS + 1)])]
     assert slices_of(unlike, call_tree(busy_stacks(unlike))) is None
 

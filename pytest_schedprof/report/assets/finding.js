@@ -30,12 +30,12 @@ function matchWords({ current, matches }) {
   return `${matches.size} ${matches.size === 1 ? "function" : "functions"}, ${part} of all samples`;
 }
 
-// The next match after the focused node, in drawing order; -1 if there is none.
+// The widest match, or the next narrower one if a match has the focus; -1 if there is none.
 function nextFound(graph) {
-  const { tree, zoomed, focused } = graph, { matches } = graph.panel;
-  if (!matches || !matches.size) return -1;
-  const first = Math.max(zoomed, focused) + 1, last = tree.end[zoomed];
-  for (let node = first; node < last; node++) if (matches.has(tree.name[node])) return node;
-  for (let node = zoomed; node < first; node++) if (matches.has(tree.name[node])) return node;
-  return -1;
+  const { tree, layout, zoomed, focused } = graph, { matches } = graph.panel;
+  const nodes = [];
+  for (let node = zoomed; matches && node < tree.end[zoomed]; node++)
+    if (matches.has(tree.name[node])) nodes.push(node);
+  nodes.sort((a, b) => layout.width[b] - layout.width[a]);
+  return nodes[(nodes.indexOf(focused) + 1) % nodes.length] ?? -1;
 }
