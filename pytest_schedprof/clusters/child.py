@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from itertools import dropwhile
 from pathlib import Path
 from typing import IO, Any
@@ -35,7 +36,8 @@ from pytest_schedprof.errors import BackendNotInstalledError, ClusterError
 THIS_SIDE = """
 import sys
 # The standard library comes first, or a file beside the tests could replace one of its modules.
-sys.path[:] = [*filter(None, sys.path), *sys.argv[2:]]
+library = (entry for entry in sys.path if entry and "-packages" not in entry)
+sys.path[:] = [*library, *sys.argv[2:]]
 from pytest_schedprof.clusters.{module} import main
 main()
 """
@@ -124,8 +126,13 @@ class Child:
         return [interpreter, "-c", program.format(module=module), *words]
 
     def _places(self, path: Sequence[str]) -> list[str]:
-        """Return where the process finds this package, and here all else that can be imported."""
-        return list(filter(None, path)) if self._is_here else [str(pytest_schedprof.__file__)]
+        """Return where the process finds this package, and here all else that can be imported.
+
+        Installed packages come before the directories of tests, as the standard library does.
+        """
+        if not self._is_here:
+            return [str(pytest_schedprof.__file__)]
+        return list(dict.fromkeys([*homes_of_dask(), *session_paths().sites, *filter(None, path)]))
 
     @property
     def _is_here(self) -> bool:
@@ -446,6 +453,18 @@ def session_paths(path: Sequence[str] | None = None) -> SessionPaths:
         beside=tuple(e for e, is_early in others if not is_early and not is_site(e)),
         sites=tuple(e for e, _ in others if is_site(e)),
     )
+
+
+def homes_of_dask() -> list[str]:
+    """Return where this session found dask and distributed if that is a checkout.
+
+    Else a process would import those that are installed: it reads a relative `PYTHONPATH` in
+    another directory, and knows nothing of pytest's setting `pythonpath`.
+    """
+    specs = filter(None, map(find_spec, ("distributed", "dask")))
+    places = (place for spec in specs for place in spec.submodule_search_locations or ())
+    homes = dict.fromkeys(str(Path(place).absolute().parent) for place in places)
+    return [home for home in homes if not is_site(home)]
 
 
 def _library() -> frozenset[str]:

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
+import dask
+import distributed
 import pytest
 from distributed import Client, Event
-from support import Project, shares_in, somebodys_scheduler
+from support import INI, Project, shares_in, somebodys_scheduler
 
 from pytest_schedprof.clusters.options import check_cluster_options, has_dashboard
 from pytest_schedprof.clusters.own import LocalProcesses
@@ -205,6 +207,36 @@ def test_it(schedprof_scheduler):
         "below/test_it.py",
     )
     project.run().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("is_forked", [True, False])
+def test_the_scheduler_is_of_the_checkout_from_which_the_tests_import(
+    project: Project, monkeypatch: pytest.MonkeyPatch, is_forked: bool
+) -> None:
+    (project.path / "checkout").mkdir()
+    for package in (dask, distributed):
+        place = project.path / "checkout" / package.__name__
+        place.symlink_to(Path(str(package.__file__)).parent)
+    if is_forked:  # found by the directory in which the session began
+        monkeypatch.setenv("PYTHONPATH", "checkout")
+    else:
+        (project.path / "pytest.ini").write_text(f"{INI}pythonpath = checkout\n")
+        (project.path / "conftest.py").write_text("import os\n\ndel os.pidfd_open\n")
+    project.is_apart = True
+    project.write(
+        """
+def files():
+    import dask, distributed
+    return dask.__file__, distributed.__file__
+
+def test_it(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    assert "checkout" in files()[1]
+    assert client.run_on_scheduler(files) == files()
+    assert set(client.run(files).values()) == {files()}
+"""
+    )
+    project.run("test_it.py").assert_outcomes(passed=1)
 
 
 def test_start_up_that_fails_names_the_exception(
