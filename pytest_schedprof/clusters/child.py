@@ -90,12 +90,17 @@ class Child:
         """Why it was ended from here, if so."""
         self._hash_seed = hash_seed
         self._interpreter = interpreter
-        with log.open("wb") as stream:
-            self.process = (None if launcher else self._forked(stream)) or self._started(
-                launcher, stream
-            )
+        self.process = (None if launcher else self._forked()) or self._started(launcher)
 
-    def _forked(self, log: IO[bytes]) -> Forked | None:
+    def _opened(self) -> IO[bytes]:
+        """Open the log just before there is a process, which removes its directory at its end.
+
+        If the session is killed in between, the directory stays.
+        """
+        self.log.parent.mkdir(mode=0o700, exist_ok=True)
+        return self.log.open("wb")
+
+    def _forked(self) -> Forked | None:
         """Let a fork server start the process, which then need not import distributed."""
         paths = session_paths()
         arguments = [str(self.log.parent), *self._places(sys.path)]
@@ -106,18 +111,21 @@ class Child:
         }
         # A server outlives a test, so it does not look for modules where tests are.
         command = self._command("fork_server", "{descriptor}", [*paths.beside, *paths.sites])
-        return SERVERS.fork(command, self._environment(), order, log)
+        return SERVERS.fork(command, self._environment(), order, self._opened)
 
-    def _started(self, launcher: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
-        settings, before = launched(launcher, self.log.parent)
-        return subprocess.Popen(
-            [*before, *self._command("process", str(self.log.parent), sys.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env={**self._environment(), **settings},
-            start_new_session=True,  # a Ctrl-C is for the session, which closes this
-        )
+    def _started(self, launcher: Sequence[str]) -> subprocess.Popen[bytes]:
+        command = self._command("process", str(self.log.parent), sys.path)
+        environment = self._environment()
+        with self._opened() as log:
+            settings, before = launched(launcher, self.log.parent)
+            return subprocess.Popen(
+                [*before, *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**environment, **settings},
+                start_new_session=True,  # a Ctrl-C is for the session, which closes this
+            )
 
     def _command(self, module: str, argument: str, path: Sequence[str]) -> list[str]:
         program = THIS_SIDE if self._is_here else OTHER_SIDE

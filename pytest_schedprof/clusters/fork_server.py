@@ -24,7 +24,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any
 
@@ -119,18 +119,19 @@ class ForkServer:
                 start_new_session=True,
             )
 
-    def fork(self, order: Mapping[str, Any], log: IO[bytes]) -> Forked:
+    def fork(self, order: Mapping[str, Any], open_log: Callable[[], IO[bytes]]) -> Forked:
         """Start a process.
 
         Raises:
-            OSError: if the server is gone or takes too long.
+            OSError: if the server is gone or takes too long, or the log cannot be opened.
         """
         stdin, ours = os.pipe()
         theirs, stdout = os.pipe()
         file = os.memfd_create("order")
         try:
             os.write(file, json.dumps(order).encode())
-            socket.send_fds(self._connection, [b"!"], [file, stdin, stdout, log.fileno()])
+            with open_log() as log:
+                socket.send_fds(self._connection, [b"!"], [file, stdin, stdout, log.fileno()])
             answer, descriptors, *_ = socket.recv_fds(self._connection, 100, 2)
             if not descriptors:
                 raise ConnectionResetError("the fork server hung up")
@@ -190,7 +191,7 @@ class ForkServers:
         command: Sequence[str],
         environment: Mapping[str, str],
         order: Mapping[str, Any],
-        log: IO[bytes],
+        open_log: Callable[[], IO[bytes]],
     ) -> Forked | None:
         """Start a process by the server for this command and environment.
 
@@ -205,7 +206,7 @@ class ForkServers:
             server = self._servers.pop(key, None)
             try:
                 server = server or ForkServer(command, environment)
-                forked = server.fork(order, log)
+                forked = server.fork(order, open_log)
             except OSError:
                 if server is not None:
                     server.end()
@@ -290,13 +291,14 @@ class Forking:
         while self._running or not self._is_let_go:
             orders = [] if self._is_let_go else [self._connection.fileno()]
             ready, _, _ = select.select([self._session, *self._running, *orders], [], [])
+            for pidfd in self._running.keys() & ready:
+                self._tell_end(pidfd)
+            # An order of a session that died is followed too: its process removes its directory.
+            if self._connection.fileno() in ready and (order := self._take()) is not None:
+                return order
             if self._session in ready:
                 self._kill_later()
                 return None
-            for pidfd in self._running.keys() & ready:
-                self._tell_end(pidfd)
-            if self._connection.fileno() in ready and (order := self._take()) is not None:
-                return order
         return None
 
     def _kill_later(self) -> None:
@@ -343,7 +345,8 @@ class Forking:
             return order
         pidfd = os.pidfd_open(pid)
         self._running[pidfd] = pid, listener, order["arguments"][0]
-        socket.send_fds(self._connection, [str(pid).encode()], [pidfd, status])
+        with suppress(BrokenPipeError):  # the session has died
+            socket.send_fds(self._connection, [str(pid).encode()], [pidfd, status])
         for descriptor in (file, *streams, status):
             os.close(descriptor)
         return None

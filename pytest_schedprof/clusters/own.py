@@ -67,7 +67,6 @@ class OwnCluster(Cluster):
         # An interrupt may come at any time, also in `close`: the end of this process remains.
         self._removal = weakref.finalize(self, _remove, self._directory, os.getpid())
         try:
-            self._directory.mkdir(mode=0o700)
             with dask.config.set(config_of(options)):  # children inherit it
                 self._start(self._orders(workers, threads, options), self._patience(timeout_s))
             if interpreter and interpreter not in PROVEN:

@@ -155,6 +155,32 @@ def test_servers_end_with_what_they_started(servers: ForkServers) -> None:
         assert cluster.death(PATIENCE_S) is not None
 
 
+DIES = """
+import os, signal, socket
+from pytest_schedprof.clusters.fork_server import SERVERS
+from pytest_schedprof.clusters.own import LocalProcesses
+
+LocalProcesses(0, timeout_s=60).close()
+(server,) = SERVERS._servers.values()
+os.kill(server._process.pid, signal.SIGSTOP)
+print(server._process.pid, flush=True)
+socket.recv_fds = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # once the order is sent
+LocalProcesses(0, timeout_s=60)
+"""
+
+
+def test_a_session_that_dies_after_an_order_to_its_server_leaves_no_directory(
+    tmp_path: Path,
+) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", DIES]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert list(tmp_path.iterdir())
+    os.kill(int(done.stdout), signal.SIGCONT)  # the server, which learns of both at once
+    wait_for(lambda: not list(tmp_path.iterdir()), "the directory to be removed", PATIENCE_S)
+
+
 def test_without_descriptors_of_processes_each_is_started_by_itself(
     servers: ForkServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
