@@ -70,6 +70,12 @@ def is_told(change: Change) -> bool:
     return change.outcome is not Outcome.UNDECIDED or change.metric == CPU
 
 
+def doubts(comparison: Comparison) -> Iterator[str]:
+    """Yield how many of the changes that are not told are undecided, and why, for each reason."""
+    counts = Counter(change.note for change in comparison.changes if not is_told(change))
+    yield from (f"{count} undecided: {note}" for note, count in counts.items())
+
+
 def changes_of_test(comparison: Comparison) -> list[Change]:
     """Return the changes that the page of a test shows."""
     return [change for change in comparison.changes if is_told(change)][:SHOWN_OF_TEST]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pytest_schedprof.model.comparison import (
@@ -21,6 +20,7 @@ from pytest_schedprof.report.changes import (
     comparison_count,
     condition_words,
     conditions_of,
+    doubts,
     gravity,
     is_told,
     top_and_rest,
@@ -109,11 +109,8 @@ def _lines(comparison: Comparison, most: int | None, *, is_all: bool) -> Iterato
     yield from _table(shown[:most])
     if left := len(shown[most:]) if most else 0:
         yield Line(f"  and {counted(left, 'more change')}: -v shows all")
-    hidden = Counter(
-        change.note for change in comparison.changes if not (is_all or is_told(change))
-    )
-    for note, count in hidden.items():
-        yield Line(f"  {count} undecided: {note}", {"yellow": True})
+    for words in [] if is_all else doubts(comparison):
+        yield Line(f"  {words}", {"yellow": True})
 
 
 def _table(changes: Sequence[Change]) -> Iterator[Line]:
