@@ -1,9 +1,11 @@
 """Do harm to sessions at random, and look at what is left.
 
     python benchmarks/random_faults.py [--faults 1000] [--first 0] [--jobs 2] [--minutes M]
+    python benchmarks/random_faults.py --kills 20
 
 The number of a fault decides which backend records on which cluster, which process comes to harm,
-how, and when. Each session has two tests. Required of every one: it ends in time; five seconds
+how, and when. With `--kills` there are so many under each backend, and all are kills. Each session
+has two tests. Required of every one: it ends in time; five seconds
 after its end no process of it runs or stands still; it leaves no temporary file; a test after the
 one that was harmed passes, and finds its process as it was; what records there are can be read.
 """
@@ -19,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -101,6 +103,7 @@ class Plan:
     role: float
     """Which of the roles that run then, as a part of all in the order of their names."""
     harm: float
+    is_kill: bool = False
 
     @classmethod
     def draw(cls, number: int) -> Plan:
@@ -111,6 +114,14 @@ class Plan:
         seconds = draw.uniform(0, LATEST_S)
         backend = draw.choice(known)
         return cls(number, backend, cluster, is_early, seconds, draw.random(), draw.random())
+
+    @classmethod
+    def draw_kill(cls, number: int) -> Plan:
+        """Draw a kill, under the next of the backends."""
+        plan = cls.draw(number)
+        backend = (*BACKENDS, VIRTUAL_ONLY)[number % (len(BACKENDS) + 1)]
+        cluster = "virtual" if backend == VIRTUAL_ONLY else plan.cluster
+        return replace(plan, backend=backend, cluster=cluster, is_kill=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +175,7 @@ def harm(session: Session, plan: Plan) -> str:
         return ""
     role = roles[int(plan.role * len(roles))]
     harms = sorted([*(OF_SESSION if role == "session" else NUMBERS), NO_ROOM])
-    name = harms[int(plan.harm * len(harms))]
+    name = "kill" if plan.is_kill else harms[int(plan.harm * len(harms))]
     if name == NO_ROOM:
         no_room(role, 3000)(session)
     else:
@@ -205,12 +216,16 @@ def main() -> int:
     """Do harm to many sessions, and say what was not as it must be."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--faults", type=int, default=1000, help="number of sessions")
+    parser.add_argument("--kills", type=int, help="instead: kills under each backend")
     parser.add_argument("--first", type=int, default=0, help="number of the first one")
     parser.add_argument("--jobs", type=int, default=2, help="sessions at one time")
     parser.add_argument("--minutes", type=float, default=240, help="begin no session after these")
     arguments = parser.parse_args()
     deadline = time.monotonic() + 60 * arguments.minutes
-    plans = map(Plan.draw, range(arguments.first, arguments.first + arguments.faults))
+    draw, count = Plan.draw, arguments.faults
+    if arguments.kills is not None:
+        draw, count = Plan.draw_kill, arguments.kills * (len(BACKENDS) + 1)
+    plans = map(draw, range(arguments.first, arguments.first + count))
     seen: Counter[str] = Counter()
     bad = 0
     pool = ThreadPoolExecutor(arguments.jobs)

@@ -107,7 +107,7 @@ class Measurement:
     def python(self) -> str:
         return self.result.environment.minor_python if self.result.environment else ""
 
-    @property
+    @cached_property
     def is_in_process(self) -> bool:
         """Whether the scheduler shared its process with the test, workers and clients."""
         return kind_of(self.result) == IN_PROCESS
@@ -131,7 +131,7 @@ class Measurement:
         """Hashes of the graphs that clients sent in each segment; empty if not in virtual time."""
         return tuple(segment.graphs for segment in self.of.window.segments)
 
-    @property
+    @cached_property
     def is_everything(self) -> bool:
         """Whether all code was counted, so that the sums are of the functions that work on tasks,
         and functions that cost little have one line for each module."""
@@ -145,13 +145,20 @@ class Measurement:
             return 0.0
         return FLOOR_IN_PROCESS if self.is_in_process else FLOOR
 
-    @property
+    @cached_property
     def tasks(self) -> int:
         return self.of.window.tasks
 
     def exact(self, metric: str) -> dict[Function, Figure]:
         """Return the count per task of every function of the scheduler."""
-        return self._counts(metric, self.of.costs.functions if self.of.costs else ())
+        if metric not in self._exact:
+            functions = self.of.costs.functions if self.of.costs else ()
+            self._exact[metric] = self._counts(metric, functions)
+        return self._exact[metric]
+
+    @cached_property
+    def _exact(self) -> dict[str, dict[Function, Figure]]:
+        return {}
 
     def folded(self, metric: str) -> dict[Function, Figure] | None:
         """Return the same of functions that are in lines of others; None if it is not known."""
@@ -204,7 +211,7 @@ class Measurement:
             or not any(is_line(cost.function) for cost in costs.functions)
         )
 
-    @property
+    @cached_property
     def _units(self) -> int:
         """Return how many tasks or rounds share the costs."""
         return self.of.window.rounds if self.is_per_round else self.tasks
@@ -306,7 +313,7 @@ class Measurement:
             if metric in total and metric in scatter
         }
 
-    @property
+    @cached_property
     def _rounds(self) -> int:
         window = self.of.window
         return window.rounds // max(1, len(window.scales))

@@ -58,9 +58,10 @@ class Choice:
 
     def wants(self, metric: str, subject: str) -> bool:
         """Whether the user asked for this series."""
-        is_one = ":" in subject and compile_pattern(self.function).fullmatch(subject)
-        if self.function and not is_one:
-            return False
+        if self.function:
+            is_one = ":" in subject and compile_pattern(self.function).fullmatch(subject)
+            if not is_one:
+                return False
         return metric in self.metrics if self.metrics else not METRICS[metric].is_extra
 
 
