@@ -38,7 +38,6 @@ STATE_MACHINE = (
     "Scheduler.transitions",
     "Scheduler.stimulus_*",
     "Scheduler.handle_task_finished",
-    "Scheduler.send_task_to_worker",
     "Scheduler.update_graph",
     "Scheduler.client_*",
     "TaskState.__init__",
@@ -47,7 +46,8 @@ STATE_MACHINE = (
 )
 """Functions that the scheduler calls for each task, whichever worker runs it.
 
-The number of transfers depends on which worker was idle when, and it differs from run to run
+The number of transfers and of tasks that are stolen (`Scheduler.send_task_to_worker` is called for
+these alone) depends on which worker was idle when, and it differs from run to run
 with real workers too.
 """
 
