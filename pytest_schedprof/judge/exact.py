@@ -186,7 +186,7 @@ def exact_changes(before: Measurement, after: Measurement, metrics: Iterable[str
     alone = [change for metric in metrics for change in _alone(metric, before, after)]
     of_owners = _without_moves(alone, lambda change: change.owner)
     of_modules = _without_moves(of_owners, lambda change: module_of(change.subject))
-    changes = [_without_caches(change) for change in of_modules]
+    changes = [_without_caches(change, before, after) for change in of_modules]
     is_in_process = before.is_in_process or after.is_in_process
     # Only the test's own process has a seed that nobody chose; sets have the same order with one.
     has_one_seed = before.hash_seed == after.hash_seed and before.hash_seed.isdigit()
@@ -368,10 +368,14 @@ def _as(change: Change, outcome: Outcome, note: str) -> Change:
     return replace(change, outcome=outcome, note=note)
 
 
-def _without_caches(change: Change) -> Change:
-    """Let no cache regress: what needs its answers is judged, and imports empty it."""
-    is_cached = change.outcome is Outcome.REGRESSED and is_cache(change.subject)
-    return _as(change, Outcome.SHIFTED, CACHED) if is_cached else change
+def _without_caches(change: Change, before: Measurement, after: Measurement) -> Change:
+    """Let no cache regress whose code is the same: what needs its answers is judged, and imports
+    empty it."""
+    if change.outcome is not Outcome.REGRESSED or not is_cache(change.subject):
+        return change
+    parts = parts_of(change.metric, before, after)
+    differs = any(part.is_changed for part in parts if part.function == change.subject)
+    return change if differs else _as(change, Outcome.SHIFTED, CACHED)
 
 
 def _with_seeds(change: Change) -> Change:

@@ -281,11 +281,12 @@ C_CODE = "c"
 CACHES = (
     "collections.abc:*.__subclasshook__",
     "collections.abc:_check_methods",
+    "dask.utils:Dispatch.dispatch",
     "re:_compile",
     "re._*:*",
     "sre_*:*",
 )
-"""What fills the caches of abstract classes and of regular expressions."""
+"""What fills the caches of abstract classes, of regular expressions and of dask by type."""
 
 
 def module_of(function: Function) -> str:
@@ -324,9 +325,10 @@ def is_under_test(function: Function) -> bool:
 
 @cache
 def is_cache(function: Function) -> bool:
-    """Whether a function runs only if a cache of the interpreter lacks an answer.
+    """Whether a function does most of its work if a cache of the interpreter lacks an answer.
 
-    Imports empty these caches, and whichever test asks first fills them.
+    Imports empty these caches, and whichever test asks first fills them: with pytest-xdist another
+    one each time.
     """
     return any(compile_pattern(pattern).fullmatch(function) for pattern in CACHES)
 

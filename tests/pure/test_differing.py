@@ -287,7 +287,7 @@ CLIENT = {MAP: 100.0, DISPATCH: 300.0, TOKENIZE: 9_600.0}
         ({MAP: 101.0}, {MAP}),
         ({MAP: 100.9}, set()),
         ({DISPATCH: 590.0}, set()),
-        ({DISPATCH: 610.0}, {DISPATCH}),
+        ({DISPATCH: 610.0}, set()),  # a shift: it is a cache, with the same code
         ({TOKENIZE: 9_890.0}, set()),
         ({TOKENIZE: 10_300.0}, {TOKENIZE}),
         ({TOKENIZE: 10_400.0}, {TOKENIZE, ""}),
@@ -297,9 +297,9 @@ def test_the_clients_caches_are_taken_into_account(
     after: dict[str, float], expected: set[str]
 ) -> None:
     """Which test of a session fills a cache of dask depends on their order."""
-    assert of_client(CLIENT, {**CLIENT, **after}) == (
-        {Outcome.REGRESSED: expected} if expected else {}
-    )
+    outcomes = of_client(CLIENT, {**CLIENT, **after})
+    assert outcomes.get(Outcome.REGRESSED, set()) == expected
+    assert outcomes.keys() <= {Outcome.REGRESSED, Outcome.SHIFTED}
 
 
 @pytest.mark.parametrize(("dispatches", "expected"), [(390.0, set()), (410.0, {DISPATCH})])
