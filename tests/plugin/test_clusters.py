@@ -209,6 +209,13 @@ def test_it(schedprof_scheduler):
     project.run().assert_outcomes(passed=1)
 
 
+WITHOUT_PIDFDS = """
+import os, subprocess
+del os.pidfd_open
+subprocess._CAN_USE_PIDFD_OPEN = False  # since 3.15
+"""
+
+
 @pytest.mark.parametrize("is_forked", [True, False])
 def test_the_scheduler_is_of_the_checkout_from_which_the_tests_import(
     project: Project, monkeypatch: pytest.MonkeyPatch, is_forked: bool
@@ -221,7 +228,7 @@ def test_the_scheduler_is_of_the_checkout_from_which_the_tests_import(
         monkeypatch.setenv("PYTHONPATH", "checkout")
     else:
         (project.path / "pytest.ini").write_text(f"{INI}pythonpath = checkout\n")
-        (project.path / "conftest.py").write_text("import os\n\ndel os.pidfd_open\n")
+        (project.path / "conftest.py").write_text(WITHOUT_PIDFDS)
     project.is_apart = True
     project.write(
         """
