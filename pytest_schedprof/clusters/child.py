@@ -102,16 +102,12 @@ class Child:
 
     def _forked(self) -> Forked | None:
         """Let a fork server start the process, which then need not import distributed."""
-        paths = session_paths()
         arguments = [str(self.log.parent), *self._places(sys.path)]
-        order = {
-            "arguments": arguments,
-            "directory": os.getcwd(),
-            "environment": self._environment(),
-        }
+        environment = self._environment()
+        order = {"arguments": arguments, "directory": os.getcwd(), "environment": environment}
         # A server outlives a test, so it does not look for modules where tests are.
-        command = self._command("fork_server", "{descriptor}", [*paths.beside, *paths.sites])
-        return SERVERS.fork(command, self._environment(), order, self._opened)
+        command = self._command("fork_server", "{descriptor}", session_paths().beside)
+        return SERVERS.fork(command, environment, order, self._opened)
 
     def _started(self, launcher: Sequence[str]) -> subprocess.Popen[bytes]:
         command = self._command("process", str(self.log.parent), sys.path)
