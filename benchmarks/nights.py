@@ -75,4 +75,4 @@ def _run(*command: str, planted: str = "") -> None:
 def nights_of(place: Path, cluster: str) -> Iterator[list[Result]]:
     """Yield the results of each night."""
     for run in runs_in(place / cluster):
-        yield run.results()
+        yield [test.result for test in run.tests()]

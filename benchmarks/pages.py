@@ -24,15 +24,15 @@ from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.run import TestEntry
 from pytest_schedprof.store.records import encode
 from pytest_schedprof.store.run_directory import RESULT_FILE, RUN_FILE
-from pytest_schedprof.store.runs import RunFiles, read_run
+from pytest_schedprof.store.runs import KeptRun, find_run
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 OPENED = "performance.getEntriesByType('navigation')[0].loadEventEnd"
 
 
-def repeated(run: RunFiles, tests: int, path: Path) -> Path:
+def repeated(run: KeptRun, tests: int, path: Path) -> Path:
     """Return a run in which the tests of another one are repeated."""
-    tests_with_results = [test for test in run.tests if test.result]
+    tests_with_results = [test for test in run.attempts() if test.result]
     entries = []
     for number, test in enumerate(islice(cycle(tests_with_results), tests)):
         assert test.result is not None
@@ -44,7 +44,7 @@ def repeated(run: RunFiles, tests: int, path: Path) -> Path:
         (place / RESULT_FILE).unlink()
         (place / RESULT_FILE).write_bytes(encode(replace(test.result, test_id=name)))
         entries.append(entry_of(test.entry, name, number))
-    (path / RUN_FILE).write_bytes(encode(replace(run.run, tests=tuple(entries))))
+    (path / RUN_FILE).write_bytes(encode(replace(run.record, tests=tuple(entries))))
     return path
 
 
@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--tests", type=int, nargs="+", default=[20, 50, 200])
     arguments = parser.parse_args()
-    run, known = read_run(arguments.run.resolve()), BackendRegistry().facts
+    run, known = find_run(arguments.run.resolve()), BackendRegistry().facts
     program = next(filter(None, map(shutil.which, NAMES)))
     first = 0.0
     print("tests  written in CPU  all pages  page of the run  opened in  relative")

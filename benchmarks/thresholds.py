@@ -86,7 +86,7 @@ def history(case: Case) -> bool:
 
 
 def _is_regressed(case: Case, past: Sequence[Result] | None = None) -> bool:
-    earlier = None if past is None else lambda test_id: past
+    earlier = None if past is None else {case.after.test_id: past}
     report = compare(by_test([case.earlier[-1]]), by_test([case.after]), earlier=earlier)
     return report.verdict is Verdict.FAIL
 

@@ -123,7 +123,7 @@ def annotate(arguments: argparse.Namespace, github: GitHub) -> None:
         kept = find_run(Path(arguments.directory))
     except ArtifactError as error:
         return complain(error)
-    tests = kept.tests()
+    tests = list(kept.tests())
     regressed = [test for test in tests if test.result.has_regressed][:MOST_EXPLAINED]
     why = why_regressed(regressed, Pairs(kept.path, arguments.dir))
     for test in tests:

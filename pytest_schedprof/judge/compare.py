@@ -9,7 +9,7 @@ verdict (both in `model/comparison.py`). `matching.py` says before what may be c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, log2, sqrt
 from typing import TypeAlias, TypeVar
@@ -52,8 +52,8 @@ from pytest_schedprof.model.comparison import (
 )
 from pytest_schedprof.model.result import Result
 
-Earlier: TypeAlias = Callable[[str], Sequence[Result]]
-"""Reads the results of a test in the runs before the newest one of a series."""
+Earlier: TypeAlias = Mapping[str, Sequence[Result]]
+"""The results by test in the runs before the newest one of a series."""
 
 Measurements: TypeAlias = Mapping[tuple[str, str], Sequence[Measurement]]
 """Those of one side by test and backend, the newest first."""
@@ -112,7 +112,7 @@ def with_earlier(
     """Return the measurements of a test in all runs of a series, the newest first."""
     if earlier is None:
         return newest
-    return [*newest, *measurements(earlier(test_id)).get((test_id, backend), [])]
+    return [*newest, *measurements(earlier.get(test_id, ())).get((test_id, backend), [])]
 
 
 def compare_one(

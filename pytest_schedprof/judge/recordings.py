@@ -23,7 +23,7 @@ from pytest_schedprof.model.result import BackendResult, Result, SampledShares
 from pytest_schedprof.store.baselines import folder_of, folder_with_sources, is_worth_keeping, load
 from pytest_schedprof.store.places import inside, read_kept
 from pytest_schedprof.store.run_directory import AGAINST
-from pytest_schedprof.store.runs import RunFiles, TestFiles, read_run, read_side, reason_of
+from pytest_schedprof.store.runs import KeptRun, TestFiles, find_run, read_side, reason_of
 from pytest_schedprof.store.sources import Key, read_stacks, stacks_file_of, write_stacks
 
 _PATH_ENTRY = re.compile(r".*/(?:site-packages|dist-packages|lib/python3\.\d+)/")
@@ -35,6 +35,7 @@ class Names:
     def __init__(self, functions: Iterable[Function]) -> None:
         self._known = frozenset(functions)
         self._entries: set[str] = set()
+        self._recorded = cache(self._find_recorded)  # most places are in the files of all rounds
 
     def __call__(self, places: Sequence[CodeLocation]) -> list[Function]:
         """Return `module:qualname` of each place."""
@@ -55,7 +56,7 @@ class Names:
             aliases[module.rpartition(".")[2], name].append(function)
         return aliases
 
-    def _recorded(self, file: str, name: str) -> Function | None:
+    def _find_recorded(self, file: str, name: str) -> Function | None:
         for entry, module in _readings(file):
             function = f"{module}:{name}"
             if function in self._known:
@@ -301,20 +302,14 @@ class Other:
 
 
 def other_of(
-    test: TestFiles, run: RunFiles | None = None, saved: Saved | None = None
+    test: TestFiles, run: KeptRun | None = None, saved: Saved | None = None
 ) -> Other | None:
     """Return the test in another run, or the other side of a test in turns, or the saved test."""
     if run is not None:
-        return next(
-            (
-                Other(run.path.name, attempt.result, attempt.directory)
-                for attempt in reversed(run.tests)  # the last usable one of several attempts
-                if attempt.result
-                and attempt.result.is_usable
-                and attempt.entry.test_id == test.entry.test_id
-            ),
-            None,
-        )
+        attempts = run.attempts(test.entry.test_id)
+        usable = ((of.result, of.directory) for of in attempts if of.result and of.result.is_usable)
+        *_, last = None, *(Other(run.path.name, *attempt) for attempt in usable)
+        return last
     if test.result is None:
         return None
     if side := read_side(test.directory):
@@ -367,7 +362,7 @@ def keep_stacks(run: Path, name: str, directory: str, known: KnownBackends) -> N
     if folder.name.endswith(".json"):
         return
     with suppress(SchedprofError):
-        tests = read_run(run).tests
+        tests = find_run(run).attempts()
         kept = {key: counts for test in tests for key, counts in _stacks(test, known).items()}
         if kept:
             write_stacks(folder, run.name, kept)

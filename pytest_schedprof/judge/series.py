@@ -23,7 +23,7 @@ from pytest_schedprof.model.result import (
     SampledShares,
 )
 from pytest_schedprof.model.run import Moment, Point, Run, Series, Setting
-from pytest_schedprof.store.runs import Archive, StoredRun
+from pytest_schedprof.store.runs import Archive, KeptRun
 
 LEAST_PART = 0.05
 """Part of all samples or costs. A function that never reached it has no series unless asked for."""
@@ -69,7 +69,7 @@ Night: TypeAlias = tuple[Moment, Mapping[Name, Amount]]
 """What one run measured in one setting."""
 
 
-def series_in(archive: Archive, runs: Sequence[StoredRun], choice: Choice) -> Iterator[Series]:
+def series_in(archive: Archive, runs: Sequence[KeptRun], choice: Choice) -> Iterator[Series]:
     """Yield the chosen series of runs in the order of their commits, one test after the other."""
     matches = compile_pattern(choice.test).fullmatch
     tests = {test_id for stored in runs for test_id in stored.files}

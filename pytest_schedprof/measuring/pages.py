@@ -15,12 +15,20 @@ from pytest_schedprof.judge.parting import with_partings
 from pytest_schedprof.judge.recordings import Saved, other_of
 from pytest_schedprof.judge.series import Choice, series_in
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
+from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.explanation import Explanation
-from pytest_schedprof.model.run import Series, by_test
-from pytest_schedprof.report.pages import page_of_run, page_of_test
+from pytest_schedprof.model.run import Series
+from pytest_schedprof.report.pages import PageOfRun, page_of_test
 from pytest_schedprof.report.trends import shown_series
 from pytest_schedprof.store.run_directory import PAGE, write
-from pytest_schedprof.store.runs import Archive, RunFiles, decided_in_run, read_run
+from pytest_schedprof.store.runs import (
+    Archive,
+    KeptRun,
+    KeptTest,
+    ResultsOfRuns,
+    decided_in_run,
+    find_run,
+)
 
 MOST_RUNS = 200
 """Earlier runs that are read: the time to find change points is quadratic in them."""
@@ -49,26 +57,34 @@ def write_pages(
         ArtifactError: if there is no run, or if the pages cannot be written.
         BaselineError: if the two runs have no test in common.
     """
-    run, before = read_run(directory), None
+    run, before = find_run(directory), None
+    compared: dict[str, list[Comparison]] = {}
     if against is not None:
-        before = read_run(against)
-        run = _compared(run, before)
+        before = find_run(against)
+        compared = _comparisons(before, run)
     elif beside is not None:
         with suppress(ArtifactError):  # without it no flame graph shows a difference
-            before = read_run(beside)
-    if explained is None:
-        regressed = (test for test in run.kept_tests() if test.result.has_regressed)
-        explained = why_regressed(regressed, Pairs(directory, str(directory.parent), against))
+            before = find_run(beside)
     series, words = _past(history) if history else ((), "")
-    saved = Saved(run.path)
-    for test in run.tests:
-        if test.result is not None:
-            other, name = other_of(test, before, saved), test.entry.test_id
-            reasons = [explanation for explanation in explained if explanation.test_id == name]
-            past = shown_series(figure for figure in series if figure.setting.test_id == name)
-            page = page_of_test(test, run.path, other, known, reasons, past)
-            write(test.directory / PAGE, _encoded(page))
-    write(run.path / PAGE, _encoded(page_of_run(run, known, explained, series, words)))
+    saved, pairs = Saved(run.path), Pairs(run.path, str(run.path.parent), against)
+    page, reasons = PageOfRun(known), list(explained or ())
+    for test in run.attempts():
+        if against and before and test.result:
+            mine = tuple(compared.get(test.entry.test_id, ()))
+            result = replace(test.result, baseline=before.path.name, comparisons=mine)
+            test = replace(test, result=result)
+        page.add(test)
+        if test.result is None:
+            continue
+        if explained is None and test.result.has_regressed:
+            reasons += why_regressed([KeptTest(test.directory, test.result)], pairs)
+        name = test.entry.test_id
+        of_test = [explanation for explanation in reasons if explanation.test_id == name]
+        past = shown_series(figure for figure in series if figure.setting.test_id == name)
+        other = other_of(test, before, saved)
+        text = page_of_test(test, run.path, other, known, of_test, past)
+        write(test.directory / PAGE, _encoded(text))
+    write(run.path / PAGE, _encoded(page.text(run.record, reasons, series, words)))
     return run.path / PAGE
 
 
@@ -76,28 +92,25 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _compared(run: RunFiles, before: RunFiles) -> RunFiles:
-    """Return the run as if its session had compared it with another run.
+def _comparisons(before: KeptRun, run: KeptRun) -> dict[str, list[Comparison]]:
+    """Return the comparisons of each test with another run, as its session would have made them.
 
     Raises:
         BaselineError: if they have no test in common.
     """
-    names = (before.path.name, run.path.name)
-    report = compare(by_test(before.results), by_test(run.results), names=names)
+    sides = before, run
+    results, names = map(ResultsOfRuns, sides), (before.path.name, run.path.name)
+    report = compare(*results, names=names)
     if not report.comparisons:
         raise BaselineError(
             f"schedprof: {str(before.path)!r} and {str(run.path)!r} have no test in common that "
-            f"was measured in both ({len(before.results)} and {len(run.results)} tests)"
+            f"was measured in both ({len(before.files)} and {len(run.files)} tests)"
         )
-    readers = (partial(decided_in_run, side.path) for side in (before, run))
-    report = with_partings(report, *readers)
-    tests = []
-    for test in run.tests:
-        mine = tuple(of for of in report.comparisons if of.test_id == test.entry.test_id)
-        if test.result:
-            test = replace(test, result=replace(test.result, baseline=names[0], comparisons=mine))
-        tests.append(test)
-    return replace(run, tests=tuple(tests))
+    readers = (partial(decided_in_run, side.path) for side in sides)
+    comparisons: dict[str, list[Comparison]] = {}
+    for comparison in with_partings(report, *readers).comparisons:
+        comparisons.setdefault(comparison.test_id, []).append(comparison)
+    return comparisons
 
 
 def _past(place: str) -> tuple[list[Series], str]:

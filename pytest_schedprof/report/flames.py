@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -93,8 +92,10 @@ def _lead_of(stacks: Mapping[Stack, int]) -> Stack:
 
 def _below(lead: Stack, stack: Stack) -> Stack:
     """Return a stack without the calls of the lead, but never without its last call."""
-    pairs = zip(lead, stack[:-1], strict=False)
-    return stack[sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) :]
+    depth, most = 0, min(len(lead), len(stack) - 1)
+    while depth < most and stack[depth] == lead[depth]:
+        depth += 1
+    return stack[depth:]
 
 
 def _leaf(root: _Node, stack: Stack, count: int, numbers: dict[Function, int]) -> _Node:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, lru_cache, partial
 from importlib.resources import files
 from inspect import getmembers, isfunction
@@ -22,12 +23,12 @@ from pytest_schedprof.model.comparison import Difference, FirstDifference
 from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import BackendResult, Result
-from pytest_schedprof.model.run import Series
+from pytest_schedprof.model.run import Run, Series
 from pytest_schedprof.report import changes, results, tables, trends, words
 from pytest_schedprof.report.code import code_of
 from pytest_schedprof.report.decisions import Picture
 from pytest_schedprof.report.flames import Flame, Flames
-from pytest_schedprof.store.runs import RunFiles, TestFiles, decided_in
+from pytest_schedprof.store.runs import TestFiles, decided_in
 
 STYLES = ("base.css", "parts.css", "owners.css", "streams.css", "time.css")
 _BREAKS = re.compile(r"([/.:\]-]+|(?<=[^\W_])_)(?=\w)")
@@ -120,48 +121,79 @@ def _size(directory: Path, name: str) -> str:
         return "missing"
 
 
-def page_of_run(
-    run: RunFiles,
-    known: KnownBackends = NO_BACKENDS,
-    explained: Sequence[Explanation] = (),
-    series: Sequence[Series] = (),
-    history: str = "",
-) -> str:
-    """Return the page of a run.
+class PageOfRun:
+    """The page of a run, which takes its tests one by one: all results may not fit into memory."""
 
-    Args:
-        run: the run, read back.
-        known: facts about backends, which tell whose samples are shown.
-        explained: why tests regressed.
-        series: of figures over many runs.
-        history: where these come from, in words; empty without a history.
-    """
-    tests = sorted(run.tests, key=results.gravity_of)
-    sampled = [backend for result in run.results if (backend := tables.sampling(result, known))]
-    return (
-        _environment()
-        .get_template("run.html")
-        .render(
-            run=run.run,
-            facts=results.facts_of_run(run.run, run.results),
-            counts=results.counts_of_run([test.verdict for test in run.tests], run.results),
-            tests=tests,
-            verdict=results.status_of(tests[0]) if tests else Verdict.INCONCLUSIVE,
-            groups=results.groups_of(run.tests),
-            sampling=partial(tables.sampling, known=known),
-            most=max(map(results.cpu_of, run.results), default=0.0),
-            owners=tables.owners_of_run(sampled),
-            functions=tables.functions_of_run(sampled),
-            changes=changes.gravest(
-                (comparison for result in run.results for comparison in result.comparisons),
-                results.CHANGES_SHOWN,
-            ),
-            explained=explained[: words.MOST_EXPLAINED],
-            history=history,
-            series=trends.changed_series(series, SERIES_SHOWN),
-            script=_script((*COMMON, "table.js")),
+    def __init__(self, known: KnownBackends = NO_BACKENDS) -> None:
+        """Begin a page.
+
+        Args:
+            known: facts about backends, which tell whose samples are shown.
+        """
+        self._known = known
+        self._tests: list[TestFiles] = []
+        self._shares = tables.SharesOfRun()
+
+    def add(self, test: TestFiles) -> None:
+        if test.result:
+            backend = tables.sampling(test.result, self._known)
+            if backend and backend.shares:
+                self._shares.add(backend.shares)
+            test = replace(test, result=_as_in_row(test.result))
+        self._tests.append(test)
+
+    def text(
+        self,
+        run: Run,
+        explained: Sequence[Explanation] = (),
+        series: Sequence[Series] = (),
+        history: str = "",
+    ) -> str:
+        """Return the page.
+
+        Args:
+            run: the record of the run.
+            explained: why tests regressed.
+            series: of figures over many runs.
+            history: where these come from, in words; empty without a history.
+        """
+        tests = sorted(self._tests, key=results.gravity_of)
+        kept = [test.result for test in self._tests if test.result]
+        return (
+            _environment()
+            .get_template("run.html")
+            .render(
+                run=run,
+                facts=results.facts_of_run(run, kept),
+                counts=results.counts_of_run([test.verdict for test in tests], kept),
+                tests=tests,
+                verdict=results.status_of(tests[0]) if tests else Verdict.INCONCLUSIVE,
+                groups=results.groups_of(self._tests),
+                sampling=partial(tables.sampling, known=self._known),
+                most=max(map(results.cpu_of, kept), default=0.0),
+                owners=self._shares.owners(),
+                functions=self._shares.functions(),
+                changes=changes.gravest(
+                    (comparison for result in kept for comparison in result.comparisons),
+                    results.CHANGES_SHOWN,
+                ),
+                explained=explained[: words.MOST_EXPLAINED],
+                history=history,
+                series=trends.changed_series(series, SERIES_SHOWN),
+                script=_script((*COMMON, "table.js")),
+            )
         )
-    )
+
+
+def _as_in_row(result: Result) -> Result:
+    """Return a result without what its row in the page of a run does not show."""
+    backends = []
+    for backend in result.backends:
+        shares = backend.shares
+        if shares:
+            shares = replace(shares, functions=tuple(tables.hottest(shares.functions, 1)))
+        backends.append(replace(backend, shares=shares, costs=None, spans=(), targets=()))
+    return replace(result, backends=tuple(backends), null=())
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from pytest_schedprof.judge.limits import parsed_limit
 from pytest_schedprof.judge.owners import NOT_SCHEDULER, PLUMBING
@@ -277,36 +277,36 @@ def costs_of(share: Estimate, whole: BusyTime) -> tuple[str, str]:
     return micros(share.value * whole.cpu), bounds
 
 
-def owners_of_run(backends: Iterable[BackendResult]) -> list[OwnerShare]:
-    """Return the owners of several tests together, each test weighted by its samples."""
-    sums: defaultdict[str, float] = defaultdict(float)
-    for shares in _shares(backends):
+class SharesOfRun:
+    """The shares of several tests together, each test weighted by its samples."""
+
+    def __init__(self) -> None:
+        self._samples = 0
+        self._owners: defaultdict[str, float] = defaultdict(float)
+        self._functions: defaultdict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+
+    def add(self, shares: SampledShares) -> None:
+        weight = shares.busy_samples
+        self._samples += weight
         for owner in shares.owners:
-            sums[owner.owner] += owner.share.value * shares.busy_samples
-    total = sum(sums.values())
-    parts = sorted(((count / total, owner) for owner, count in sums.items()), reverse=True)
-    return [OwnerShare(owner, _exactly(part)) for part, owner in parts]
+            self._owners[owner.owner] += owner.share.value * weight
+        for function in shares.functions:
+            sums = self._functions[function.function, function.owner]
+            sums[0] += function.share.value * weight
+            sums[1] += function.self_share.value * weight
 
+    def owners(self) -> list[OwnerShare]:
+        total = sum(self._owners.values())
+        shares = sorted(((part / total, name) for name, part in self._owners.items()), reverse=True)
+        return [OwnerShare(name, _exactly(share)) for share, name in shares]
 
-def functions_of_run(backends: Iterable[BackendResult]) -> list[FunctionShare]:
-    """Return the hottest functions of several tests together, weighted by their samples."""
-    shares = list(_shares(backends))
-    total = sum(sampled.busy_samples for sampled in shares)
-    held: defaultdict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for sampled in shares:
-        for function in sampled.functions:
-            sums = held[function.function, function.owner]
-            sums[0] += function.share.value * sampled.busy_samples / total
-            sums[1] += function.self_share.value * sampled.busy_samples / total
-    functions = [
-        FunctionShare(function, owner, _exactly(share), _exactly(own))
-        for (function, owner), (share, own) in held.items()
-    ]
-    return hottest(functions, LISTED_OF_RUN)
-
-
-def _shares(backends: Iterable[BackendResult]) -> Iterator[SampledShares]:
-    return (backend.shares for backend in backends if backend.shares)
+    def functions(self) -> list[FunctionShare]:
+        """Return the hottest functions."""
+        functions = [
+            FunctionShare(*function, *(_exactly(part / self._samples) for part in sums))
+            for function, sums in self._functions.items()
+        ]
+        return hottest(functions, LISTED_OF_RUN)
 
 
 def _exactly(share: float) -> Estimate:

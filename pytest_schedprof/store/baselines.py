@@ -7,9 +7,8 @@ baseline that is named as one file takes the results of all sessions in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -25,48 +24,14 @@ from pytest_schedprof.model.run import BaselinePart, Commit, Run, by_test, ident
 from pytest_schedprof.store.places import Folder, without_secrets
 from pytest_schedprof.store.records import Record, decode, encode
 from pytest_schedprof.store.run_directory import RESULT_FILE, RUN_FILE, RunDirectory, safe_name
-from pytest_schedprof.store.runs import LATEST, StoredRun, find_run, with_tests
+from pytest_schedprof.store.runs import LATEST, KeptRun, ResultsOfRuns, find_run, with_tests
 from pytest_schedprof.store.sources import stacks_file_of, take_sources
 
 MOST_RUNS = 30
 """Runs that are read: older ones were measured of other code, or by a machine in another state."""
 
 
-@dataclass(frozen=True)
-class EarlierRuns:
-    """Runs of one directory; a test's results are read when they are asked for."""
-
-    runs: Sequence[StoredRun]
-
-    def __call__(self, test_id: str) -> list[Result]:
-        """Return the results of a test, without records that cannot be read."""
-        results = []
-        for file in chain.from_iterable(run.files.get(test_id, ()) for run in self.runs):
-            with suppress(ArtifactError):  # the others tell what is usual as well
-                results.append(decode(file.read(), str(file), Result))
-        return results
-
-
-class ResultsOfRun(Mapping[str, Sequence[Result]]):
-    """The results of a run by test, which are read when they are asked for."""
-
-    def __init__(self, run: StoredRun) -> None:
-        self._files = run.files
-
-    def __getitem__(self, test_id: str) -> list[Result]:
-        try:
-            return [_decoded(file.read(), file, Result) for file in self._files[test_id]]
-        except ArtifactError as error:
-            raise BaselineError(str(error)) from error
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._files)
-
-    def __len__(self) -> int:
-        return len(self._files)
-
-
-def recorded_runs(folder: Folder) -> list[StoredRun]:
+def recorded_runs(folder: Folder) -> list[KeptRun]:
     """Return the runs of a directory of runs, in order of time; none if it is something else.
 
     Raises:
@@ -77,12 +42,12 @@ def recorded_runs(folder: Folder) -> list[StoredRun]:
     if (folder / RUN_FILE).is_file() or (folder / RESULT_FILE).is_file():
         return []
     files = folder.files(f"*/{RUN_FILE}")
-    runs = [StoredRun(file.parent, decode(file.read(), str(file), Run)) for file in files]
+    runs = [KeptRun(file.parent, decode(file.read(), str(file), Run)) for file in files]
     # Those whose session has not ended, which may be partial, come first.
-    return sorted(runs, key=lambda of: (of.run.exit_status is not None, of.run.started_at))
+    return sorted(runs, key=lambda of: (of.record.exit_status is not None, of.record.started_at))
 
 
-def runs_before(other: Path | None, runs: list[StoredRun]) -> list[StoredRun]:
+def runs_before(other: Path | None, runs: list[KeptRun]) -> list[KeptRun]:
     """Return the runs before another one if it is among them, else all of them.
 
     Raises:
@@ -107,7 +72,7 @@ class Loaded(NamedTuple):
 
     name: str
     tests: Mapping[str, Sequence[Result]]
-    earlier: EarlierRuns | None = None
+    earlier: Mapping[str, Sequence[Result]] | None = None
     """The runs before them, if they are the newest run of a directory of runs."""
     commit: str = ""
     """The newest commit that was measured, in short; empty if it is not known."""
@@ -259,8 +224,8 @@ def load(spec: str, directory: str, *, other: Path | None = None) -> Loaded:
             f"schedprof: {str(folder)!r} contains no results{_known(spec, directory)}"
         )
     # The runs before the newest one; those whose session has not ended may be partial.
-    ended = [run for run in runs[:-1] if run.run.exit_status is not None]
-    earlier = EarlierRuns(ended[1 - MOST_RUNS :]) if runs else None
+    ended = [run for run in runs[:-1] if run.record.exit_status is not None]
+    earlier = ResultsOfRuns(*ended[1 - MOST_RUNS :]) if runs else None
     name = folder.name if spec == LATEST else without_secrets(spec)
     return Loaded(name, tests, earlier, commit.short if commit else "")
 
@@ -331,7 +296,7 @@ def _results(folder: Folder) -> Results:
 
 def _of_run(folder: Folder) -> Results:
     run = with_tests(_decoded((folder / RUN_FILE).read(), folder / RUN_FILE, Run), folder)
-    return ResultsOfRun(StoredRun(folder, run)), run.commit
+    return ResultsOfRuns(KeptRun(folder, run), is_strict=True), run.commit
 
 
 def _parts(folder: Folder) -> list[tuple[Folder, BaselinePart]]:

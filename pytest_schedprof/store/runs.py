@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -33,12 +33,27 @@ NAMED = 10
 """Names that an error message lists at most."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KeptRun:
-    """A run and its directory."""
+    """A run at a path or URL. The results of all its tests may not fit into memory."""
 
-    path: Path
+    folder: Folder
     record: Run
+
+    @property
+    def path(self) -> Path:
+        """The directory of a run that is not at a URL."""
+        return Path(self.folder.place)
+
+    @cached_property
+    def files(self) -> Mapping[str, Sequence[Folder]]:
+        """The files of its results by test; there may be several attempts at one."""
+        files: dict[str, list[Folder]] = {}
+        for entry in self.record.tests:
+            if entry.directory:  # without one nothing could be stored
+                file = self.folder / entry.directory / RESULT_FILE
+                files.setdefault(entry.test_id, []).append(file)
+        return files
 
     def test(self, name: str) -> KeptTest:
         """Return the test of that ID, or the only one whose ID contains that text.
@@ -63,22 +78,22 @@ class KeptRun:
             )
         return read_test(inside(self.path, entry.directory))
 
-    def results(self) -> list[Result]:
-        """Return the results of all tests.
-
-        Raises:
-            ArtifactError: if a record cannot be read.
-        """
-        return [test.result for test in self.tests()]
-
-    def tests(self) -> list[KeptTest]:
-        """Return all tests that have artifacts.
+    def tests(self) -> Iterator[KeptTest]:
+        """Yield all tests that have artifacts.
 
         Raises:
             ArtifactError: if a record cannot be read.
         """
         names = [entry.directory for entry in self._entries().values() if entry.directory]
-        return [read_test(inside(self.path, name)) for name in names]
+        return (read_test(inside(self.path, name)) for name in names)
+
+    def attempts(self, test_id: str = "") -> Iterator[TestFiles]:
+        """Yield the attempts at a test, or at all tests, each with its record if it can be read."""
+        return (
+            _attempt(self.path, entry)
+            for entry in self.record.tests
+            if test_id in ("", entry.test_id)
+        )
 
     def _entries(self) -> dict[str, TestEntry]:
         """Return the tests by ID; of several attempts at a test the last one."""
@@ -133,7 +148,7 @@ def find_run(place: Path) -> KeptRun:
     """
     place = place if place.name else place.absolute()  # `.` has neither a name nor a parent
     if os.path.exists(place / RUN_FILE):  # unlike a method of Path it takes names of any length
-        return KeptRun(place, read_run_record(place))
+        return KeptRun(Folder(str(place)), read_run_record(place))
     directory = place.parent if place.name == LATEST and not os.path.exists(place) else place
     runs = runs_in(directory)
     if not runs:
@@ -200,7 +215,7 @@ def runs_in(directory: Path) -> list[KeptRun]:
     for file in directory.glob(f"*/{RUN_FILE}"):
         # Of another release, or incomplete; naming it gives an error.
         with suppress(ArtifactError):
-            runs.append(KeptRun(file.parent, read_run_record(file.parent)))
+            runs.append(KeptRun(Folder(str(file.parent)), read_run_record(file.parent)))
     return sorted(runs, key=lambda run: (run.record.started_at, run.path.name))
 
 
@@ -209,22 +224,32 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + more or "none"
 
 
-@dataclass(frozen=True)
-class StoredRun:
-    """A run at a path or URL. The results of all its tests may not fit into memory."""
+class ResultsOfRuns(Mapping[str, Sequence[Result]]):
+    """The results of runs by test, which are read when they are asked for."""
 
-    folder: Folder
-    run: Run
+    def __init__(self, *runs: KeptRun, is_strict: bool = False) -> None:
+        """Take runs.
 
-    @cached_property
-    def files(self) -> Mapping[str, Sequence[Folder]]:
-        """The files of its results by test; there may be several attempts at one."""
-        files: dict[str, list[Folder]] = {}
-        for entry in self.run.tests:
-            if entry.directory:  # without one nothing could be stored
-                file = self.folder / entry.directory / RESULT_FILE
-                files.setdefault(entry.test_id, []).append(file)
-        return files
+        Args:
+            is_strict: whether a record that cannot be read is an error; else it is left out.
+        """
+        self._runs, self._is_strict = runs, is_strict
+
+    def __getitem__(self, test_id: str) -> list[Result]:
+        files = [file for run in self._runs for file in run.files.get(test_id, ())]
+        if not files:
+            raise KeyError(test_id)
+        results = []
+        for file in files:
+            with nullcontext() if self._is_strict else suppress(ArtifactError):
+                results.append(decode(file.read(), str(file), Result))
+        return results
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(test_id for run in self._runs for test_id in run.files))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class Archive:
@@ -234,7 +259,7 @@ class Archive:
         self._folder = Folder(place)
         self.skipped: list[str] = []
 
-    def runs(self, *, branch: str = "", last: int = 0) -> list[StoredRun]:
+    def runs(self, *, branch: str = "", last: int = 0) -> list[KeptRun]:
         """Return the runs in the order of their commits, or of their own time without a commit.
 
         Args:
@@ -252,17 +277,17 @@ class Archive:
             raise ArtifactError(
                 f"schedprof: no run of branch {branch!r} in {place}; branches: {known}"
             )
-        chosen.sort(key=lambda item: (item[0], item[1].run.started_at, item[1].run.run_id))
+        chosen.sort(key=lambda item: (item[0], item[1].record.started_at, item[1].record.run_id))
         return [run for _, run in chosen[-last:]]
 
-    def results(self, runs: Iterable[StoredRun], test_id: str) -> Iterator[tuple[Run, Result]]:
+    def results(self, runs: Iterable[KeptRun], test_id: str) -> Iterator[tuple[Run, Result]]:
         """Yield a test's results in these runs."""
         for stored in runs:
             for file in stored.files.get(test_id, ()):
                 if result := self._record(file, Result):
-                    yield stored.run, result
+                    yield stored.record, result
 
-    def _runs(self) -> list[tuple[datetime, StoredRun]]:
+    def _runs(self) -> list[tuple[datetime, KeptRun]]:
         """Return each run with its time."""
         folder = self._folder
         if not folder.exists():
@@ -274,7 +299,7 @@ class Archive:
             run = with_tests(record, file.parent)
             time = run.commit.time if run.commit else run.started_at
             try:
-                stored = StoredRun(file.parent, run)
+                stored = KeptRun(file.parent, run)
                 runs.append((datetime.fromisoformat(time).astimezone(), stored))
             except (ValueError, OverflowError):
                 self.skipped.append(f"schedprof: {str(file)!r} is corrupt: {time!r} is not a time")
@@ -290,8 +315,8 @@ class Archive:
             return None
 
 
-def _branch(stored: StoredRun) -> str:
-    return stored.run.commit.branch if stored.run.commit else ""
+def _branch(stored: KeptRun) -> str:
+    return stored.record.commit.branch if stored.record.commit else ""
 
 
 RUNNING_S = 24 * 3600.0
@@ -385,7 +410,7 @@ def reason_of(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TestFiles:
-    """A test of a run, with its record if it can be read."""
+    """An attempt at a test of a run, with its record if it can be read."""
 
     __test__ = False  # not a test class, whatever its name
 
@@ -401,35 +426,7 @@ class TestFiles:
         return self.result.verdict if self.result else self.entry.verdict
 
 
-@dataclass(frozen=True, slots=True)
-class RunFiles:
-    """One pytest session."""
-
-    path: Path
-    run: Run
-    tests: tuple[TestFiles, ...]
-
-    @property
-    def results(self) -> tuple[Result, ...]:
-        """The records that can be read."""
-        return tuple(test.result for test in self.tests if test.result)
-
-    def kept_tests(self) -> Iterator[KeptTest]:
-        """Yield the tests whose records can be read."""
-        return (KeptTest(test.directory, test.result) for test in self.tests if test.result)
-
-
-def read_run(path: Path) -> RunFiles:
-    """Read a run with all its tests.
-
-    Raises:
-        ArtifactError: if its record cannot be read.
-    """
-    run = read_run_record(path)
-    return RunFiles(path, run, tuple(_test(path, entry) for entry in run.tests))
-
-
-def _test(path: Path, entry: TestEntry) -> TestFiles:
+def _attempt(path: Path, entry: TestEntry) -> TestFiles:
     directory = path / entry.directory
     if not entry.directory:
         return TestFiles(entry, directory, None, "its artifacts could not be stored")

@@ -20,7 +20,7 @@ from pytest_schedprof.judge.recordings import read_samples
 from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.report.flames import call_tree, flame
 from pytest_schedprof.report.pages import as_json, cell_of
-from pytest_schedprof.store.runs import read_run
+from pytest_schedprof.store.runs import find_run
 
 BODY = """
 LIMITS = "share(@comm) <= 99%", "calls(distributed.scheduler:SchedulerState._transition) <= 99"
@@ -65,7 +65,7 @@ def page_of(run: Path, part: str) -> Path:
 @pytest.mark.slow
 def test_samples_are_those_of_the_record_by_its_names(runs: Runs) -> None:
     """Otherwise, figures of a flame graph would differ from those of the tables beside it."""
-    for test in read_run(runs.after).tests:
+    for test in find_run(runs.after).attempts():
         assert test.result is not None
         (backend,) = [backend for backend in test.result.backends if backend.shares]
         stacks = read_samples(test.directory, backend).stacks
@@ -90,7 +90,7 @@ def test_a_run_leads_to_its_tests_whose_names_stay_text(runs: Runs, reader: Read
 def test_the_cell_of_a_notebook_has_the_flame_graph_and_leads_nowhere(
     runs: Runs, reader: Reader, tmp_path: Path
 ) -> None:
-    (test,) = (test for test in read_run(runs.after).tests if "plain" in test.entry.test_id)
+    (test,) = (test for test in find_run(runs.after).attempts() if "plain" in test.entry.test_id)
     assert test.result is not None
     cell = tmp_path / "cell.html"
     cell.write_text("<!doctype html>" + cell_of(test.result, test.directory))
@@ -134,7 +134,7 @@ def test_search_finds_what_holds_the_time(runs: Runs, reader: Reader) -> None:
     words = page.locator(".found").inner_text()
     match = re.fullmatch(r"1 function, (\d+\.\d)% of all samples", words)
     assert match is not None
-    results = [test.result for test in read_run(runs.after).tests if test.result]
+    results = [test.result for test in find_run(runs.after).attempts() if test.result]
     (result,) = [result for result in results if "plain" in result.test_id]
     (shares,) = [backend.shares for backend in result.backends if backend.shares]
     (share,) = [of.share for of in shares.functions if "burn_scheduler_cpu" in of.function]

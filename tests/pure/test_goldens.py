@@ -127,7 +127,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def texts(run: KeptRun, capsys: pytest.CaptureFixture[str]) -> Iterator[tuple[str, Sequence[str]]]:
     """What is written of a session, by the command that shows it or the file that has it."""
-    results, where = run.results(), f".schedprof/{run.path.name}"
+    results, where = [test.result for test in run.tests()], f".schedprof/{run.path.name}"
     explained = why_regressed(run.tests(), Pairs(run.path, str(run.path.parent)))
 
     def terminal(verbosity: int) -> list[str]:
@@ -181,7 +181,7 @@ def is_plain(value: object) -> bool:
 
 @pytest.mark.parametrize("session", SESSIONS)
 def test_results_of_xdist_read_as_the_sessions_own(session: str, sessions: Path) -> None:
-    tests = find_run(sessions / session).tests()
+    tests = [*find_run(sessions / session).tests()]
     packed = [pack(test.result, test.path) for test in tests]
     assert is_plain(packed)
     brought = [unpack(plain) for plain in json.loads(json.dumps(packed))]

@@ -23,7 +23,7 @@ from pytest_schedprof.report.pages import drawn as drawn_of
 from pytest_schedprof.store.baselines import save_run
 from pytest_schedprof.store.places import Folder
 from pytest_schedprof.store.run_directory import RunDirectory
-from pytest_schedprof.store.runs import read_run
+from pytest_schedprof.store.runs import find_run
 from pytest_schedprof.store.sources import Key, read_stacks, stacks_file_of, write_stacks
 
 KNOWN = BackendRegistry().facts
@@ -46,7 +46,7 @@ def before_of(directory: Path, run_id: str = "now") -> list[int]:
     now = replace(measured(drawn(), test_id=TEST), baseline="main")
     if not (directory / run_id).exists():
         kept(directory / run_id, now)
-    (test,) = read_run(directory / run_id).tests
+    (test,) = find_run(directory / run_id).attempts()
     other = other_of(test, None, Saved(directory / run_id))
     ((flames, *_),) = drawn_of(now, test.directory, other, KNOWN)
     (flame,) = flames

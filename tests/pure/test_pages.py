@@ -27,9 +27,9 @@ from pytest_schedprof.model.result import TargetFiles
 from pytest_schedprof.model.run import Course, Moment, Point, Series, Setting, Step
 from pytest_schedprof.report.code import MOST_LINES, code_of
 from pytest_schedprof.report.flames import GRAINS, MOST_PAIRS, as_content, call_tree, slices_of
-from pytest_schedprof.report.pages import as_json, page_of_run
+from pytest_schedprof.report.pages import PageOfRun, as_json
 from pytest_schedprof.report.pages import drawn as drawn_of
-from pytest_schedprof.store.runs import read_run
+from pytest_schedprof.store.runs import find_run
 from pytest_schedprof.store.sources import add_sources
 
 TRANSITION = "distributed.scheduler:SchedulerState._transition"
@@ -141,8 +141,8 @@ def test_a_graph_of_calls_is_a_flame_graph_of_instructions(tmp_path: Path) -> No
         )
         run = kept(tmp_path / name, measured(backend, test_id="test_a"))
         (run / "0" / "scheduler.instructions.callgrind.out").write_bytes(called(sort))
-    before, now = (read_run(tmp_path / name) for name in ("before", "now"))
-    (test,) = now.tests
+    before, now = (find_run(tmp_path / name) for name in ("before", "now"))
+    (test,) = now.attempts()
     assert test.result is not None
     other, known = other_of(test, before), BackendRegistry().facts
     ((flames, *_),) = drawn_of(test.result, test.directory, other, known)
@@ -161,7 +161,7 @@ def test_a_trace_that_was_cut_off_has_no_flame_graph(tmp_path: Path) -> None:
     backend = replace(backend, backend="viztracer", artifacts=(file,))
     run = kept(tmp_path / "run-1", measured(backend, test_id="test_a"))
     (run / "0" / file).write_bytes(b"\x1f\x8bcut off")
-    (test,) = read_run(run).tests
+    (test,) = find_run(run).attempts()
     assert test.result is not None
     ((flames, no_flame, *_),) = drawn_of(test.result, test.directory, None, BackendRegistry().facts)
     assert flames == ()
@@ -189,7 +189,7 @@ def test_workers_and_the_client_are_drawn_without_threads_that_wait(tmp_path: Pa
     for target in targets[:3]:
         content = speedscope([execute, waits], [0, 0, 0, 1])
         (run / "0" / target.artifacts[0]).write_bytes(content)
-    (test,) = read_run(run).tests
+    (test,) = find_run(run).attempts()
     assert test.result is not None
     ((flames, *_),) = drawn_of(test.result, test.directory)
     _, client, workers = flames  # the first one is the scheduler's
@@ -213,7 +213,7 @@ def test_a_series_is_drawn_within_its_margins(tmp_path: Path) -> None:
     course = Course(steps=(Step(2, 10.0, 20.0, 0.01),))
     series = [Series(setting, "calls", "", figures, course)]
     run = kept(tmp_path / "run-1", measured(counted({TRANSITION: 7.0}), test_id="test_a"))
-    page = page_of_run(read_run(run), series=series, history="4 runs")
+    page = PageOfRun().text(find_run(run).record, series=series, history="4 runs")
     assert 'class="line" points="4,32 81.3,32 158.7,4 236,4"' in page
     assert 'class="level" points="4,32 81.3,32"' in page
     assert 'class="step" cx="158.7" cy="4"' in page

@@ -55,11 +55,10 @@ from pytest_schedprof.report.results import (
     waited_words,
 )
 from pytest_schedprof.report.tables import (
+    SharesOfRun,
     describe,
-    functions_of_run,
     grounds_of,
     limit_words,
-    owners_of_run,
     sampling,
     skipped_words,
     strip_of,
@@ -136,13 +135,15 @@ SAMPLED = sampled({(TRANSITION,): 0.6, (WRITE,): 0.4})
 def test_tests_together_weigh_by_their_samples() -> None:
     one = sampled({(TRANSITION,): 1.0}, samples=300)
     other = sampled({(WRITE,): 1.0}, samples=100)
-    rows = owners_of_run([one, other, counted({TRANSITION: 1.0})])
-    assert [(row.owner, row.share.value) for row in rows] == [("transitions", 0.75), ("comm", 0.25)]
-    assert [(row.function, row.share.value) for row in functions_of_run([one, other])] == [
-        (TRANSITION, 0.75),
-        (WRITE, 0.25),
-    ]
-    assert (owners_of_run([]), functions_of_run([])) == ([], [])
+    shares = SharesOfRun()
+    assert (shares.owners(), shares.functions()) == ([], [])
+    for backend in (one, other):
+        assert backend.shares
+        shares.add(backend.shares)
+    rows = [(row.owner, row.share.value) for row in shares.owners()]
+    assert rows == [("transitions", 0.75), ("comm", 0.25)]
+    functions = [(row.function, row.share.value) for row in shares.functions()]
+    assert functions == [(TRANSITION, 0.75), (WRITE, 0.25)]
 
 
 def facts(name: str, rank: int) -> BackendFacts:

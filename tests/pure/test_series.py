@@ -47,9 +47,7 @@ def night(number: int, backend: BackendResult, result: Result | None = None) -> 
 def judged(nights: Sequence[Result]) -> Comparison:
     """The comparison of the last night with those before."""
     *earlier, before, after = nights
-    comparison = compare(
-        [before], [after], earlier=lambda test_id: earlier if test_id == TEST else []
-    )
+    comparison = compare([before], [after], earlier={TEST: earlier})
     return comparison.comparisons[0]
 
 
