@@ -268,6 +268,8 @@ class Contrast:
 
 def unpaired(before: Figure, after: Figure) -> Contrast:
     """Contrast of two independent figures (Welch; degrees of freedom by Satterthwaite)."""
+    if not (before.error or after.error):  # nearly all counts
+        return Contrast(before.value, after.value, 0.0, MANY)
     variances = before.error**2, after.error**2
     parts = variances[0] ** 2 / before.freedom + variances[1] ** 2 / after.freedom
     freedom = max(1, int(sum(variances) ** 2 / parts)) if parts else MANY

@@ -204,8 +204,10 @@ def of_other_graphs(change: Change) -> Change:
 
 def _alone(metric: str, before: Measurement, after: Measurement) -> Iterator[Change]:
     """Yield the change of every function and of the whole, by its own figures alone."""
-    folded = before.folded(metric), after.folded(metric)
-    olds, news = aligned(before.exact(metric), after.exact(metric), folded)
+    olds: Lines = before.exact(metric)
+    news: Lines = after.exact(metric)
+    if olds.keys() != news.keys():
+        olds, news = aligned(olds, news, (before.folded(metric), after.folded(metric)))
     old_whole, new_whole = before.whole(metric), after.whole(metric)
     total = old_whole.value if old_whole else 0.0
     floor = max(before.floor, after.floor) * total
@@ -323,6 +325,10 @@ def _misses_rounds(steady: Figure, other: Figure) -> bool:
     return isclose(other.value, value, rel_tol=ALIKE) and isclose(other.error, error, rel_tol=ALIKE)
 
 
+MOVES = (Outcome.REGRESSED, Outcome.IMPROVED)
+"""Outcomes that cancel within a place."""
+
+
 def _without_moves(changes: Iterable[Change], place: Callable[[Change], str]) -> Iterator[Change]:
     """Yield changes that cancel within a place as shifts.
 
@@ -332,6 +338,9 @@ def _without_moves(changes: Iterable[Change], place: Callable[[Change], str]) ->
     for change in changes:
         groups[change.metric, place(change)].append(change)
     for (metric, _), group in groups.items():
+        if not any(change.outcome in MOVES for change in group):
+            yield from group
+            continue
         least = _rise_of_sums(metric)
         certain = _shift([change for change in group if change.low == change.high], least)
         likely = _shift(group, least)
@@ -351,9 +360,7 @@ def _shift(group: Sequence[Change], least: float) -> tuple[tuple[Outcome, ...], 
     falls = [change for change in group if change.difference < 0]
     fall = -sum(change.difference for change in falls)
     is_recast = any(
-        change.outcome in (Outcome.REGRESSED, Outcome.IMPROVED)
-        and not (change.before and change.after)
-        for change in group
+        change.outcome in MOVES and not (change.before and change.after) for change in group
     )
     is_slight = rise - fall < least * sum(change.before for change in falls)
     is_covered = COVERED * rise <= fall
@@ -361,7 +368,7 @@ def _shift(group: Sequence[Change], least: float) -> tuple[tuple[Outcome, ...], 
     if not (rise and fall and is_slight and is_covered and (is_recast or is_even)):
         return (), ""
     note = f"moved within one part: {rise:,.1f} more and {fall:,.1f} less there"
-    return (Outcome.REGRESSED, Outcome.IMPROVED)[: 1 + is_even], note
+    return MOVES[: 1 + is_even], note
 
 
 def _as(change: Change, outcome: Outcome, note: str) -> Change:
