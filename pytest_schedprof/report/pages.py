@@ -30,27 +30,13 @@ from pytest_schedprof.report.decisions import Picture
 from pytest_schedprof.report.flames import Flame, Flames
 from pytest_schedprof.store.runs import TestFiles, decided_in
 
-STYLES = ("base.css", "parts.css", "owners.css", "streams.css", "time.css")
+STYLES = ("base.css", "parts.css", "owners.css")
 _BREAKS = re.compile(r"([/.:\]-]+|(?<=[^\W_])_)(?=\w)")
 """Ends of the parts of a name: after punctuation, or an underscore between words."""
 
-COMMON = ("keys.js",)
-OF_CODE = "opening.js"
-SCRIPTS = (
-    "tree.js",
-    "turning.js",
-    "difference.js",
-    "painting.js",
-    "telling.js",
-    "finding.js",
-    "copying.js",
-    "address.js",
-    "graph.js",
-    "moving.js",
-    "strip.js",
-    "flame.js",
-)
-
+ON_ALL_PAGES = "page.js"
+SCRIPTS = ("tree.js", "painting.js", "graph.js", "strip.js", "flame.js")
+"""Scripts of flame graphs."""
 
 WORDS = (changes, results, tables, trends, words)
 """Modules whose public functions templates call on records, as filters of the same name."""
@@ -98,7 +84,6 @@ def _rendered(
 ) -> str:
     drawings, code = drawn(result, directory, other, known), code_of(result, directory)
     flames = SCRIPTS if any(drawing.flames for drawing in drawings) else ()
-    opening = (OF_CODE,) if flames or code.functions else ()
     return (
         _environment()
         .get_template("test.html")
@@ -109,7 +94,7 @@ def _rendered(
             files=results.profile_files(result, known) | {results.RECORD: kind_of(results.RECORD)},
             size=partial(_size, directory),
             **context,
-            script=_script((*COMMON, *opening, *flames)),
+            script=_script((ON_ALL_PAGES, *flames)),
         )
     )
 
@@ -180,7 +165,7 @@ class PageOfRun:
                 explained=explained[: words.MOST_EXPLAINED],
                 history=history,
                 series=trends.changed_series(series, SERIES_SHOWN),
-                script=_script((*COMMON, "table.js")),
+                script=_script((ON_ALL_PAGES, "table.js")),
             )
         )
 
