@@ -1,4 +1,7 @@
-"""pytest-schedprof: scheduler performance regression testing for dask.distributed."""
+"""pytest-schedprof: scheduler performance regression testing for dask.distributed.
+
+PYTEST_DONT_REWRITE: the process of tests in virtual time imports this package before pytest.
+"""
 
 from __future__ import annotations
 

@@ -229,6 +229,27 @@ TOUCHPOINTS = (
         "an error in a state machine ends no run in virtual time",
         ("distributed.scheduler:SchedulerState._transition",),
     ),
+    # Tests that make their own clusters, in virtual time
+    Touchpoint(
+        "virtual/calm.py",
+        "messages of a test pass through real sockets, which take no turns: it hangs",
+        ("tornado.netutil:socket", "tornado.tcpclient:socket"),
+    ),
+    Touchpoint(
+        "virtual/calm.py",
+        "runs differ: sets of connections have the order of addresses, sizes are drawn, and work "
+        "that is offloaded takes no turns",
+        (
+            "distributed.comm.core:Comm.__hash__",
+            "dask.sizeof:random",
+            "distributed.utils:_offload_executor",
+        ),
+    ),
+    Touchpoint(
+        "virtual/calm.py",
+        "a test whose workers are processes hangs, instead of running as an ordinary one",
+        ("distributed.nanny:Nanny.__init__",),
+    ),
     # What is told apart when two runs are compared
     Touchpoint(
         "model/profile.py",

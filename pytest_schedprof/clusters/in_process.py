@@ -29,7 +29,7 @@ from pytest_schedprof.agent.recordings import OwnProcess
 from pytest_schedprof.control.control import Line
 from pytest_schedprof.control.targets import call_here
 from pytest_schedprof.errors import ClusterError, NoSchedulerError, SchedprofError
-from pytest_schedprof.model.result import IN_PROCESS, VALIDATED
+from pytest_schedprof.model.result import IN_PROCESS, OWN_VIRTUAL, VALIDATED
 
 LOOP_S = 30.0
 """How long to wait for an event loop in another thread."""
@@ -194,10 +194,12 @@ class InProcess:
     client_id = ""
     addresses: tuple[str, ...] = ()
 
-    def __init__(self, needs_scheduler: str | None = "") -> None:
+    def __init__(self, needs_scheduler: str | None = "", *, may_be_virtual: bool = False) -> None:
         """Watch the schedulers of this process.
 
         Args:
+            may_be_virtual: whether the body is to run in virtual time. It does not if a fixture
+                has made its cluster already.
             needs_scheduler: what of the test must have a scheduler, empty if that is the test as a
                 whole; None if it need not have one.
         """
@@ -205,7 +207,9 @@ class InProcess:
         self.schedulers = Schedulers()
         self.schedulers.watch()
         self.window: Any = None
-        self.cluster = SimpleNamespace(kind=IN_PROCESS, death=self.death, is_ours=True)
+        is_virtual = may_be_virtual and not self.schedulers.has_client
+        kind = OWN_VIRTUAL if is_virtual else IN_PROCESS
+        self.cluster = SimpleNamespace(kind=kind, death=self.death, is_ours=True)
         self.control: Any = self
         self.description: dict[str, Any] = {
             "pid": os.getpid(),

@@ -187,7 +187,7 @@ def exact_changes(before: Measurement, after: Measurement, metrics: Iterable[str
     of_owners = _without_moves(alone, lambda change: change.owner)
     of_modules = _without_moves(of_owners, lambda change: module_of(change.subject))
     changes = [_without_caches(change, before, after) for change in of_modules]
-    is_in_process = before.is_in_process or after.is_in_process
+    is_in_process = (before.is_in_process or after.is_in_process) and not before.is_reproduced
     # Only the test's own process has a seed that nobody chose; sets have the same order with one.
     has_one_seed = before.hash_seed == after.hash_seed and before.hash_seed.isdigit()
     if is_in_process and not has_one_seed:

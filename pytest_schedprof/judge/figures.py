@@ -26,7 +26,14 @@ from pytest_schedprof.model.metric import (
     own_part,
 )
 from pytest_schedprof.model.profile import EVERYTHING, Function, is_of, is_work, module_of
-from pytest_schedprof.model.result import IN_PROCESS, VIRTUAL, BackendResult, FunctionCost, Result
+from pytest_schedprof.model.result import (
+    IN_PROCESS,
+    OWN_VIRTUAL,
+    VIRTUAL,
+    BackendResult,
+    FunctionCost,
+    Result,
+)
 
 STEADY = 0.001
 """Counts whose scatter between three or more rounds is below this are exact: a tenth of the
@@ -110,11 +117,11 @@ class Measurement:
     @cached_property
     def is_in_process(self) -> bool:
         """Whether the scheduler shared its process with the test, workers and clients."""
-        return kind_of(self.result) == IN_PROCESS
+        return kind_of(self.result) in (IN_PROCESS, OWN_VIRTUAL)
 
     @property
     def is_virtual(self) -> bool:
-        return kind_of(self.result) == VIRTUAL
+        return kind_of(self.result) in (VIRTUAL, OWN_VIRTUAL)
 
     @property
     def hash_seed(self) -> str:

@@ -44,7 +44,7 @@ from pytest_schedprof.measuring.sides import Side, Sides
 from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.profile import Function, is_of_library
-from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.result import OWN_VIRTUAL, BackendResult, Result
 from pytest_schedprof.report.changes import NEWS
 from pytest_schedprof.report.results import Progress
 from pytest_schedprof.store.places import Folder
@@ -233,6 +233,8 @@ class ProfiledTest:
         """Directory of the artifacts, once the test is assessed; None if nobody keeps them."""
         self.unprofiled = ""
         """Why there is nothing to judge or to keep, although that is no error; else empty."""
+        self.refusal = ""
+        """Why it ran as an ordinary test although it was to run in virtual time; else empty."""
         self._must_have_scheduler = must_have_scheduler
         self._test_id, self._started_at = test_id, now()
         self._store = store
@@ -308,11 +310,7 @@ class ProfiledTest:
         left = self._leave()
         is_absent = any(isinstance(error, NoSchedulerError) for error in left)
         if is_absent and not self._must_have_scheduler:  # no error, and nothing to keep
-            self.unprofiled = str(left[0])
-            self._tested.gathering.keep(None, ())
-            if self.directory is not None:
-                shutil.rmtree(self.directory, ignore_errors=True)
-            return
+            return self._drop(str(left[0]))
         self.recorder.errors.extend(left)
         try:
             self._judge()
@@ -323,6 +321,23 @@ class ProfiledTest:
         finally:  # always, because the instruments of evidence are at work on the schedulers
             for side in self.schedule.sides.all:
                 side.gathering.keep(None, ())
+
+    def refuse(self, why: str) -> None:
+        """Drop what was recorded of a test that cannot run in virtual time."""
+        self.is_assessed, self.refusal = True, why
+        self._leave()
+        self._drop(why)
+
+    def _drop(self, why: str) -> None:
+        self.unprofiled = why
+        self._tested.gathering.keep(None, ())
+        if self.directory is not None:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether it makes its own cluster, and runs in virtual time."""
+        return self._tested.scheduler.cluster.kind == OWN_VIRTUAL
 
     def _leave(self) -> list[SchedprofError]:
         """Return what was wrong with the scheduler, now that the test's body is over."""

@@ -12,6 +12,7 @@ from pytest_schedprof.model.limit import Estimate, LimitResult, Verdict
 from pytest_schedprof.model.profile import Function, SpanName
 
 IN_PROCESS = "in-process"
+OWN_VIRTUAL = "in-process, virtual time"
 """Kind of the cluster whose scheduler is in the test's own process, with workers and clients."""
 
 
@@ -104,7 +105,7 @@ class ClusterFacts:
     @property
     def size(self) -> str:
         """Kind and size in words; the workers that a test starts itself are not counted."""
-        if self.kind == IN_PROCESS:
+        if self.kind in (IN_PROCESS, OWN_VIRTUAL):
             return self.kind
         return f"{self.kind}, {self.workers} workers, {self.threads} threads"
 

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from pytest_schedprof import errors
     from pytest_schedprof.clusters import options as cluster_options
     from pytest_schedprof.measuring import plan, settings
-    from pytest_schedprof.plugin import against, collecting, running
+    from pytest_schedprof.plugin import against, calm, collecting, running
 
     __all__ = [
         "against",
+        "calm",
         "cluster_options",
         "collecting",
         "errors",
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 MODULES = {
     "against": "plugin.against",
+    "calm": "plugin.calm",
     "cluster_options": "clusters.options",
     "collecting": "plugin.collecting",
     "errors": "errors",

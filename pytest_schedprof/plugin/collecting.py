@@ -27,6 +27,7 @@ from pytest_schedprof.model.result import IN_PROCESS, Result
 from pytest_schedprof.model.run import StoredResult
 from pytest_schedprof.plugin.stash import (
     COMPARED_RUN,
+    NOT_CALM,
     REFERENCE,
     STARTED_AT,
     backends_of,
@@ -131,11 +132,11 @@ class Collector:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.packed: list[dict[str, Any]] = []
+        self.packed: list[str] = []
         """Results of tests, of which the last attempt counts."""
         self.repeated: list[str] = []
-        """Directories of attempts that were repeated, as by pytest-rerunfailures."""
-        self.unprofiled: list[str] = []
+        """Those of attempts that were repeated, as by pytest-rerunfailures."""
+        self.unprofiled: dict[str, str] = {}
         """Tests whose marker is not their own, and that ran no scheduler."""
         self.unreported: list[StoredResult] = []
         """Stored results that no report has brought: of interrupted or killed workers."""
@@ -184,7 +185,7 @@ class Collector:
         run = run_of(self.config)
         if not self.packed and not run.path.is_dir():
             return  # no profiled test has begun
-        reported = [*(packed["directory"] for packed in self.packed), *self.repeated]
+        reported = [unpack(packed).directory for packed in (*self.packed, *self.repeated)]
         self.unreported = [
             StoredResult(str(path), result, figures_of(result))
             for path, result in unreported(run.path, reported)
@@ -258,6 +259,8 @@ class Collector:
         verbosity = self.config.get_verbosity()
         lines += unprofiled_lines(self.unprofiled, verbosity)
         notes = [printable(text) for text in self.notes if text]
+        if reason := self.config.stash.get(NOT_CALM, ""):
+            notes.append(f"not in virtual time: tests that make their own clusters: {reason}")
         if verbosity < 0:  # a line alone
             texts = [line.text for line in lines] + notes
             terminalreporter.write_line(f"schedprof: {'; '.join(map(str.strip, texts))}")

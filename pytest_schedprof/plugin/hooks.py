@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from copy import copy
 from inspect import iscoroutinefunction, unwrap
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from pytest_schedprof.plugin.stash import (
     CLUSTERS,
     HAS_BEGUN,
     IN_DEBUGGER,
+    NOT_CALM,
     OTHER_SCHEDULERS,
     OTHER_SESSIONS,
     PLAN,
@@ -154,10 +155,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Choose the run before the first test, because pytest-forked runs each in a process."""
     config = session.config
-    if any(
-        _is_concerned(item) and _is_profiled(item, session_settings(config))
+    profiled = [
+        item
         for item in session.items
-    ):
+        if _is_concerned(item) and _is_profiled(item, session_settings(config))
+    ]
+    with suppress(plugin.errors.SchedprofError):  # the test's setup raises it again
+        if any(_is_virtual(item, settings_of(item)) for item in profiled):
+            plugin.calm.begin_again(config)
+    if profiled:
         run_of(config)
 
 
@@ -211,7 +217,7 @@ def settings_of(item: pytest.Item) -> Settings:
         # As those of `gen_cluster` are; a cluster of a synchronous test has its loop in a thread.
         function = getattr(item, "function", None)
         is_coroutine = function is not None and iscoroutinefunction(unwrap(function))
-        is_apart = has_fixture(item)
+        is_apart = has_fixture(item) or _is_virtual(item, settings)
         return plugin.plan.choose_backends(
             settings,
             backends_of(item.config),
@@ -246,7 +252,14 @@ def _is_profiled(item: pytest.Item, settings: Settings) -> bool:
     if settings.is_off:
         return False
     is_marked = item.get_closest_marker(MARKER) is not None
-    return is_marked or (settings.is_on and has_fixture(item))
+    return is_marked or (settings.is_on and (has_fixture(item) or _is_virtual(item, settings)))
+
+
+def _is_virtual(item: pytest.Item, settings: Settings) -> bool:
+    """Whether a test makes its own cluster, which is to run in virtual time."""
+    if settings.cluster != "virtual" or has_fixture(item) or NOT_CALM in item.config.stash:
+        return False  # as in most sessions
+    return plugin.calm.is_suited(item, settings)
 
 
 def has_fixture(item: pytest.Item) -> bool:
@@ -292,11 +305,12 @@ class Listener:
         if packed is not None:
             collector = plugin.collecting.collector_of(self.config)
             if is_rerun:
-                collector.repeated.append(packed["directory"])
+                collector.repeated.append(packed)
             else:
                 collector.packed.append(packed)
         if getattr(report, "schedprof_unprofiled", False) and not is_rerun:
-            plugin.collecting.collector_of(self.config).unprofiled.append(report.nodeid)
+            tests = plugin.collecting.collector_of(self.config).unprofiled
+            tests[report.nodeid] = report.schedprof_refusal
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

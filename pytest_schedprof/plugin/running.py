@@ -26,6 +26,7 @@ from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
 from pytest_schedprof.measuring.settings import Settings
 from pytest_schedprof.measuring.sides import Side
+from pytest_schedprof.plugin.calm import is_possible, virtual_time
 from pytest_schedprof.plugin.collecting import collector_of
 from pytest_schedprof.plugin.progress import callbacks_of, showing
 from pytest_schedprof.plugin.stash import (
@@ -36,6 +37,7 @@ from pytest_schedprof.plugin.stash import (
     run_of,
 )
 from pytest_schedprof.report.junit import pack, properties_of
+from pytest_schedprof.virtual.relay import RefusalError
 
 SEED = "schedprof_seed"
 
@@ -167,13 +169,17 @@ def _command(item: pytest.Item) -> str:
 def _run_body(item: pytest.Item, profiled: ProfiledTest) -> Generator[None, Any, Any]:
     """Make all runs of the body, and assess them however they end."""
     body_runs = showing(item.config, profiled.schedule)
+    in_time = virtual_time if profiled.is_calm else nullcontext
     try:
-        with arguments_for_run(item, *next(body_runs)):
+        with arguments_for_run(item, *next(body_runs)), in_time():
             outcome = yield
         for body_run, side in body_runs:
             profiled.keep_rounds()
-            with arguments_for_run(item, body_run, side):
+            with arguments_for_run(item, body_run, side), in_time():
                 item.runtest()
+    except RefusalError as error:
+        profiled.refuse(str(error))
+        return item.runtest()
     except TimeoutError as error:
         backends = ", ".join(profiled.plan.settings.backend)
         if backends != LIGHTEST:
@@ -193,7 +199,9 @@ def _run_body(item: pytest.Item, profiled: ProfiledTest) -> Generator[None, Any,
 
 def _profiled(item: pytest.Item, plan: Plan) -> ProfiledTest:
     """Profile the scheduler of the test's fixture, or else schedulers in this process."""
-    scheduler = item.stash.get(SCHEDULER, None) or InProcess(plan.needs_scheduler)
+    scheduler = item.stash.get(SCHEDULER, None) or InProcess(
+        plan.needs_scheduler, may_be_virtual=is_possible(plan)
+    )
     other_schedulers = item.stash.get(OTHER_SCHEDULERS, {})
     module = getattr(item, "module", None)
     if plan.launcher and SCHEDULER in item.stash and module:
@@ -269,6 +277,7 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
     item.stash[HAS_FAILED_SUBTEST] = False
     if profiled.unprofiled:
         report.__dict__["schedprof_unprofiled"] = _outcome(report) != "skipped"
+        report.__dict__["schedprof_refusal"] = profiled.refusal
         return
     complaint = None
     try:

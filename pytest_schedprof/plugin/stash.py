@@ -56,6 +56,9 @@ OTHER_SETTINGS: pytest.StashKey[OtherSettings] = pytest.StashKey()
 AGAINST_WHAT: pytest.StashKey[str] = pytest.StashKey()
 """What the other side is, for the header."""
 
+NOT_CALM: pytest.StashKey[str] = pytest.StashKey()
+"""Why tests that make their own clusters do not run in virtual time, although they were to."""
+
 OTHER_SESSIONS: pytest.StashKey[dict[str, ClusterSession]] = pytest.StashKey()
 """The clusters of the other sides of `--schedprof-against`, by the name of the side."""
 

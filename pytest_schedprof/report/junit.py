@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -20,6 +19,7 @@ from pytest_schedprof.model.run import StoredResult
 from pytest_schedprof.report.changes import change_sentence
 from pytest_schedprof.report.tables import dearest, hottest
 from pytest_schedprof.report.terminal import HOT_FUNCTIONS_VERBOSE
+from pytest_schedprof.store.records import encode
 
 Property = tuple[str, str]
 
@@ -58,13 +58,11 @@ def _figure(amount: float) -> str:
     return f"{amount:.6g}"
 
 
-def pack(result: Result, directory: Path | None) -> dict[str, Any]:
-    """Return what the controller needs of a result as plain values; the full record is on disk."""
+def pack(result: Result, directory: Path | None) -> str:
+    """Return what the controller needs of a result, as JSON; the full record is on disk."""
     backends = tuple(_cut(backend) for backend in result.backends)
     cut = replace(result, backends=backends)
-    stored = StoredResult(str(directory or ""), cut, figures_of(result))
-    packed: dict[str, Any] = msgspec.to_builtins(stored)
-    return packed
+    return encode(StoredResult(str(directory or ""), cut, figures_of(result))).decode()
 
 
 def _cut(backend: BackendResult) -> BackendResult:
@@ -77,6 +75,5 @@ def _cut(backend: BackendResult) -> BackendResult:
     )
 
 
-def unpack(packed: dict[str, Any]) -> StoredResult:
-    """Return the stored result from its plain values."""
-    return msgspec.convert(packed, StoredResult)
+def unpack(packed: str) -> StoredResult:
+    return msgspec.json.decode(packed, type=StoredResult)

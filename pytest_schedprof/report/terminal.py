@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from pytest_schedprof.judge.series import Recent, label_of
@@ -285,16 +285,27 @@ def _least(entry: TestEntry, metric: str) -> str:
     return readable(min(known), METRICS[metric]) if known else ""
 
 
-def unprofiled_lines(tests: Sequence[str], verbosity: int) -> Iterator[Line]:
-    """Return lines about tests that ran no scheduler, and none of which had to run one."""
-    if not tests:
-        return
-    yield Line(
-        f"not profiled: {counted(len(tests), 'test')} ran no scheduler in the test's process, and "
-        "no marker of their own demands one; -v lists them, --schedprof-strict fails them"
-    )
-    if verbosity > 0:
-        yield from (Line(f"  {test}") for test in tests)
+def unprofiled_lines(tests: Mapping[str, str], verbosity: int) -> Iterator[Line]:
+    """Return lines about tests that were not profiled, although they may have been.
+
+    Args:
+        tests: why each could not run in virtual time; empty for one that had no scheduler.
+    """
+    groups: dict[str, list[str]] = {}
+    for test, refusal in tests.items():
+        groups.setdefault(refusal, []).append(test)
+    for refusal, names in sorted(groups.items()):
+        number = counted(len(names), "test")
+        if refusal:
+            text = f"not in virtual time: {number} ran as ordinary: {refusal}; -v lists them"
+        else:
+            text = (
+                f"not profiled: {number} ran no scheduler in the test's process, and no marker of "
+                "their own demands one; -v lists them, --schedprof-strict fails them"
+            )
+        yield Line(text)
+        if verbosity > 0:
+            yield from (Line(f"  {test}") for test in names)
 
 
 def _facts(result: Result) -> Iterator[str]:

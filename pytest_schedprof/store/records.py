@@ -190,7 +190,7 @@ class _Version(msgspec.Struct):
     schema_version: int
 
 
-def encode(record: Result | Run | BaselinePart) -> bytes:
+def encode(record: Result | Run | BaselinePart | StoredResult) -> bytes:
     """Return the record as JSON, indented, with one line for each of the many functions."""
     try:
         content = msgspec.json.encode(record)

@@ -26,6 +26,8 @@ OF_OTHERS = {
     *("_exit", "_filters_mutated", "_find_and_load", "_get_running_loop", "_getframe"),
     *("_is_owned", "_leave_task", "_ready", "_release_save", "_replace", "_run_exitfuncs"),
     *("_scheduled", "_set_running_loop", "_shutdown", "_ssock", "_waiters", "_write_to_self"),
+    *("_CRLock", "_PySimpleQueue", "_active_limbo_lock", "_allocate_lock", "_bootstrap"),
+    "_global_shutdown_lock",
     # pytest
     "_tw",
 }

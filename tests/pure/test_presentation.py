@@ -507,12 +507,12 @@ def test_costs_without_tasks_have_no_line_of_the_whole() -> None:
 
 
 def test_tests_without_a_scheduler_are_counted_and_under_v_listed() -> None:
-    one, *rest = [line.text for line in unprofiled_lines(["a::b"], 0)]
+    one, *rest = [line.text for line in unprofiled_lines({"a::b": ""}, 0)]
     assert one.startswith(
         "not profiled: 1 test ran no scheduler in the test's process, and no marker"
     )
     assert rest == []
-    two, *rest = [line.text for line in unprofiled_lines(["a::b", "a::c"], 1)]
+    two, *rest = [line.text for line in unprofiled_lines({"a::b": "", "a::c": ""}, 1)]
     assert two.startswith("not profiled: 2 tests ran no scheduler")
     assert rest == ["  a::b", "  a::c"]
 

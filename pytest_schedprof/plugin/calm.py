@@ -1,0 +1,111 @@
+"""Tests that make their own clusters, in virtual time: which they are, and in which process.
+
+Locks must be replaced before dask is imported, which pytest itself may do before any plugin, and
+sets of strings must have one order. So the session begins again, in a process of its own for that,
+when such a test is collected.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import iscoroutinefunction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_schedprof.model.result import VIRTUAL
+from pytest_schedprof.plugin.stash import NOT_CALM
+from pytest_schedprof.virtual import threads
+from pytest_schedprof.virtual.relay import RefusalError
+from pytest_schedprof.virtual.threads import PYTEST
+
+if TYPE_CHECKING:
+    from pytest_schedprof.measuring.plan import Plan
+    from pytest_schedprof.measuring.settings import Settings
+
+MODULE = "__main__.py"
+"""Name of the file that `python -m pytest` runs."""
+
+SCRIPTS = ("pytest", "py.test")
+"""Names of the scripts that are pytest."""
+
+LAUNCH = f"from {threads.__name__} import launch; launch()"
+
+
+def is_suited(item: pytest.Item, settings: Settings) -> bool:
+    """Whether a test without the fixture is to run in virtual time, as far as one can see."""
+    function = getattr(item, "function", None)
+    # The loop of a coroutine test is made by another plugin, before the test begins.
+    return settings.cluster == VIRTUAL and bool(function) and not iscoroutinefunction(function)
+
+
+def begin_again(config: pytest.Config) -> None:
+    """Replace this process by one in which tests can run in virtual time, if that is possible."""
+    if threads.is_installed:
+        return
+    program, *arguments = sys.argv
+    options = options_of_python()
+    if options is None or hasattr(config, "workerinput") or sys.platform == "win32":
+        config.stash[NOT_CALM] = "only a command line of pytest can begin again in its own process"
+        return
+    capture: Any = config.pluginmanager.getplugin("capturemanager")
+    if capture is not None:
+        capture.suspend_global_capture(in_=True)
+    sys.stdout.write("schedprof: begins again, in a process for tests in virtual time\n")
+    sys.stdout.flush()
+    name = PYTEST if Path(program).name == MODULE else os.path.abspath(program)
+    seed = os.environ.get("PYTHONHASHSEED", "random")
+    seeds = {"PYTHONHASHSEED": seed if seed.isdigit() else "0"}
+    command = [sys.executable, *options, "-c", LAUNCH, name, *arguments]
+    os.execve(sys.executable, command, {**os.environ, **seeds})
+
+
+def options_of_python() -> list[str] | None:
+    """Return the options of Python in this command line of pytest; None if it is another one."""
+    words = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 1]
+    name = Path(sys.argv[0]).name
+    ends = (["-m", PYTEST], [f"-m{PYTEST}"]) if name == MODULE else (words[-1:],)
+    size = next((len(end) for end in ends if end and words[-len(end) :] == end), 0)
+    options = words[: len(words) - size]
+    is_pytest = size and (name == MODULE or name in SCRIPTS)
+    is_plain = not any(word.startswith(("-m", "-c")) for word in options)
+    return options if is_pytest and is_plain else None
+
+
+def is_possible(plan: Plan) -> bool:
+    """Whether a test without the fixture can run in virtual time: by its process and backends."""
+    is_meant = plan.settings.cluster == VIRTUAL and threads.is_installed
+    return is_meant and all(backend.is_reproduced for backend in plan.backends)
+
+
+@contextmanager
+def virtual_time() -> Iterator[None]:
+    """Let the body run in virtual time.
+
+    Raises:
+        RefusalError: if the body did what cannot be there; it is to run again, as ordinary.
+    """
+    from pytest_schedprof.virtual.calm import calm
+
+    refusal = ""
+    try:
+        with calm() as world:
+            try:
+                yield
+            finally:
+                refusal = world.refusal
+    except (KeyboardInterrupt, pytest.exit.Exception):
+        raise
+    except BaseException:
+        if not refusal:
+            raise
+    if refusal:
+        with warnings.catch_warnings(action="ignore"):  # of what it could not close
+            gc.collect()
+        raise RefusalError(refusal)

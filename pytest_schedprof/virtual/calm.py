@@ -1,0 +1,291 @@
+"""Tests that make their own clusters, in virtual time: a real scheduler, real workers and clients.
+
+Nothing is drawn: each run of a test has the same events, whatever else the machine does. It needs a
+process whose locks were replaced before dask was imported (`threads.py`). Threads and event loops
+take turns (`relay.py`), and messages pass through a network in memory (`network.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import platform
+import random
+import selectors
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from multiprocessing.process import BaseProcess
+from selectors import SelectorKey
+from types import SimpleNamespace
+from typing import Any
+
+from pytest_schedprof.agent.patches import replace
+from pytest_schedprof.virtual import threads
+from pytest_schedprof.virtual.network import FIRST_DESCRIPTOR, Network, SocketModule
+from pytest_schedprof.virtual.relay import NS, RefusalError, Runner
+from pytest_schedprof.virtual.threads import SINCE_S, steady_hash
+
+ROUND_NS = 10_000
+"""How long a round of an event loop takes."""
+
+
+class Selector(selectors.BaseSelector):
+    """Waits in turns for sockets in memory; real descriptors are looked at besides."""
+
+    def __init__(self, network: Network) -> None:
+        self._network, self._relay = network, network.relay
+        self._keys: dict[int, SelectorKey] = {}
+        self._hot: dict[int, None] = {}
+        """Sockets that may be ready, in the order in which they became so."""
+        self._real = selectors.DefaultSelector()
+        self._runner: Runner | None = None
+        self._is_rung = False
+
+    def _is_real(self, descriptor: int) -> bool:
+        return 0 <= descriptor < FIRST_DESCRIPTOR
+
+    @staticmethod
+    def _descriptor(file: Any) -> int:
+        number: int = file if isinstance(file, int) else file.fileno()
+        return number
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> SelectorKey:
+        descriptor = self._descriptor(fileobj)
+        if self._is_real(descriptor):
+            return self._real.register(fileobj, events, data)
+        if descriptor in self._keys:
+            raise KeyError(descriptor)
+        if descriptor in self._network.sockets:
+            self._network.sockets[descriptor].when_ready = self._notice
+        return self._put(fileobj, descriptor, events, data)
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> SelectorKey:
+        descriptor = self._descriptor(fileobj)
+        if self._is_real(descriptor):
+            return self._real.modify(fileobj, events, data)
+        return self._put(fileobj, descriptor, events, data)
+
+    def _put(self, fileobj: Any, descriptor: int, events: int, data: Any) -> SelectorKey:
+        key = self._keys[descriptor] = SelectorKey(fileobj, descriptor, events, data)
+        self._hot[descriptor] = None
+        return key
+
+    def unregister(self, fileobj: Any) -> SelectorKey:
+        descriptor = self._descriptor(fileobj)
+        if self._is_real(descriptor):
+            return self._real.unregister(fileobj)
+        self._hot.pop(descriptor, None)
+        return self._keys.pop(descriptor)
+
+    def get_key(self, fileobj: Any) -> SelectorKey:
+        descriptor = self._descriptor(fileobj)
+        if self._is_real(descriptor):
+            return self._real.get_key(fileobj)
+        return self._keys[descriptor]
+
+    def get_map(self) -> Mapping[Any, SelectorKey]:
+        return {**(self._real.get_map() or {}), **self._keys}
+
+    def close(self) -> None:
+        self._real.close()
+        self._keys.clear()
+
+    def _notice(self, descriptor: int) -> None:
+        self._hot[descriptor] = None
+        self.ring()
+
+    def ring(self) -> None:
+        """Let the loop go on, which may be called from any thread."""
+        self._is_rung = True
+        if self._runner is not None and not self._relay.is_over:
+            self._relay.wake(self._runner)
+
+    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+        relay = self._relay
+        runner = relay.current()
+        if relay.is_over or runner is None:
+            return self._real.select(0 if timeout is None else min(timeout, 0.01))
+        self._runner = runner
+        relay.now += ROUND_NS
+        if self._is_rung or (timeout is not None and timeout <= 0):
+            relay.give_way()
+        else:
+            until = None if timeout is None else relay.now + int(timeout * NS) + 1
+            while not (self._is_rung or self._collect()) and relay.wait(until):
+                pass
+        self._is_rung = False
+        return self._collect()
+
+    def _collect(self) -> list[tuple[SelectorKey, int]]:
+        events = []
+        for descriptor in list(self._hot):
+            key, socket = self._keys.get(descriptor), self._network.sockets.get(descriptor)
+            if key is not None and socket is not None and (mask := key.events & socket.ready):
+                events.append((key, mask))
+            else:
+                del self._hot[descriptor]
+        if len(self._real.get_map() or ()) > 1:  # others than the loop's own
+            events += self._real.select(0)
+        return events
+
+
+class _Task(asyncio.Task[Any]):
+    __hash__ = steady_hash
+
+
+class _Future(asyncio.Future[Any]):
+    __hash__ = steady_hash
+
+
+class CalmLoop(asyncio.SelectorEventLoop):
+    """An event loop that waits in turns."""
+
+    def __init__(self, network: Network) -> None:
+        self._relay = network.relay
+        self._waiting = Selector(network)
+        super().__init__(self._waiting)
+        self.set_task_factory(lambda loop, coro, **more: _Task(coro, loop=loop, **more))
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return _Future(loop=self)
+
+    def time(self) -> float:
+        return SINCE_S + self._relay.now / NS
+
+    def _write_to_self(self) -> None:
+        self._waiting.ring()
+
+
+class World:
+    """The turns, the network and all else that is the same in each run of a test."""
+
+    def __init__(self) -> None:
+        self.relay = threads.begin()
+        self.network = Network(self.relay)
+        self.refusal = ""
+        """Why the test cannot run in virtual time; else empty."""
+
+    def refuse(self, why: str) -> RefusalError:
+        """End the test, in whichever of its threads this is; return the error to raise."""
+        self.refusal = why
+        error = RefusalError(why)
+        self.relay.fail(error)
+        return error
+
+    @property
+    def hash(self) -> str:
+        return self.relay.hash
+
+
+_world: World | None = None
+
+
+def prepare() -> None:
+    """Let tornado and dask, which are imported, use the network and the loops of a world."""
+    from distributed.comm.core import Comm
+    from tornado import netutil, tcpclient
+
+    of_tornado: tuple[Any, ...] = (netutil, tcpclient)
+    if isinstance(of_tornado[0].socket, SocketModule):
+        return
+    for module in of_tornado:
+        module.socket = SocketModule(_network)
+    Comm.__hash__ = steady_hash  # type: ignore[method-assign]
+    platform.processor()  # dask asks for it, and the first time a program tells
+    _refuse_what_takes_no_turns()
+    new_event_loop = asyncio.new_event_loop
+
+    def loop_of_world() -> asyncio.AbstractEventLoop:
+        return new_event_loop() if threads.active() is None else CalmLoop(_network())
+
+    asyncio.new_event_loop = asyncio.events.new_event_loop = loop_of_world
+    gc.collect()
+    gc.freeze()  # what is imported need not be looked at before each test
+
+
+def _refuse_what_takes_no_turns() -> None:
+    """Let no test in turns start another process, or encrypt what it sends."""
+    from distributed import Nanny
+
+    for owner, name, why in (
+        (Nanny, "__init__", PROCESS),
+        (BaseProcess, "start", PROCESS),
+        (subprocess.Popen, "__init__", PROCESS),
+        (ssl.SSLContext, "wrap_socket", "it encrypts its connections"),
+    ):
+        setattr(owner, name, _refused(getattr(owner, name), why))
+
+
+PROCESS = "it starts another process"
+
+
+def _refused(real: Callable[..., Any], why: str) -> Callable[..., Any]:
+    @wraps(real)
+    def function(*arguments: Any, **keywords: Any) -> Any:
+        if threads.active() is not None and _world is not None:
+            raise _world.refuse(why)
+        return real(*arguments, **keywords)
+
+    return function
+
+
+def _network() -> Network:
+    assert _world is not None
+    return _world.network
+
+
+@contextmanager
+def calm() -> Iterator[World]:
+    """Let the body run in virtual time."""
+    global _world
+    prepare()
+    gc.collect()
+    with ExitStack() as undo:
+        undo.callback(gc.enable)
+        gc.disable()
+        _make_equal(undo)
+        _world = World()
+        undo.callback(_end_world)
+        _renew_offloading(undo)
+        yield _world
+
+
+def _end_world() -> None:
+    global _world
+    threads.end()
+    _world = None
+
+
+def _make_equal(undo: ExitStack) -> None:
+    """Make equal what else differs between runs: random numbers, and directories of others."""
+    undo.callback(random.setstate, random.getstate())
+    random.seed(0)
+    if "numpy" in sys.modules:
+        from numpy import random as of_numpy
+
+        undo.callback(of_numpy.set_state, of_numpy.get_state())
+        of_numpy.seed(0)
+    # How often it draws depends on what psutil reads.
+    sample = random.Random(0).sample
+    replace(sys.modules["dask.sizeof"], "random", SimpleNamespace(sample=sample), undo)
+    # Workers purge what others left in it, and wait for locks there.
+    directory = tempfile.mkdtemp(prefix="schedprof-")
+    undo.callback(shutil.rmtree, directory, ignore_errors=True)
+    replace(tempfile, "tempdir", directory, undo)
+
+
+def _renew_offloading(undo: ExitStack) -> None:
+    """Give dask an executor whose thread takes turns, in place of that which lasts."""
+    from distributed import utils
+
+    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="Dask-Offload")
+    pool.submit(bool).result()
+    replace(utils, "_offload_executor", pool, undo)
+    undo.callback(pool.shutdown)

@@ -1,0 +1,163 @@
+"""Tests that make their own clusters, in virtual time: each session counts the same."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from support import Project
+
+from pytest_schedprof.model.result import IN_PROCESS, OWN_VIRTUAL
+
+VIRTUALLY = ("--schedprof=counts", "--schedprof-cluster=virtual", "-p", "no:randomly")
+
+HEAD = """
+import asyncio, threading, time
+from distributed import Client, Event, Nanny, Security, Worker, wait
+from distributed.utils_test import gen_cluster
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> Project:
+    """A project whose sessions are commands, which alone can begin again."""
+    project = Project(pytester)
+    project.is_apart = True
+    return project
+
+
+SAME = """
+@gen_cluster(client=True, nthreads=[("", 1)] * 3)
+async def test_moves(c, s, *workers):
+    first = c.map(inc, range(40), workers=workers[0].address, allow_other_workers=True)
+    await wait(c.map(lambda x, y: x + y, first, first[::-1], pure=False))
+    await workers[0].close()
+    assert sum(await c.gather(first)) == 820
+
+@gen_cluster(client=True)
+async def test_threads(c, s, a, b):
+    event = Event()
+    waiting = [c.submit(lambda i: event.wait(), i) for i in range(2)]
+    await asyncio.sleep(0.5)
+    await event.set()
+    await c.gather(waiting)
+
+def test_in_a_thread():
+    with Client(processes=False, n_workers=2, threads_per_worker=2, dashboard_address=None) as c:
+        assert c.submit(inc, 1).result() == 2
+        time.sleep(10)
+        assert sum(c.gather(c.map(inc, range(50)))) == 1275
+"""
+
+
+def counted(project: Project) -> dict[str, Any]:
+    """Whatever was counted in the tests of the last session, with the functions in folds."""
+    results = project.results()
+    assert {result.cluster.kind for result in results.values() if result.cluster} == {OWN_VIRTUAL}
+    costs = {name: result.backends[0].costs for name, result in results.items()}
+    for of in costs.values():
+        assert of
+        of.whole.pop("cpu")  # which is time
+    return {name: (of.functions, of.folded, of.whole) for name, of in costs.items() if of}
+
+
+BUSY = "import time\nend = time.monotonic() + 300\nwhile time.monotonic() < end: pass"
+
+
+@contextmanager
+def busy_machine() -> Iterator[None]:
+    """Keep two processors busy, for five minutes at most."""
+    others = [subprocess.Popen([sys.executable, "-c", BUSY], cwd="/") for _ in range(2)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+def test_each_session_counts_the_same(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.write(HEAD + "def inc(x):\n    return x + 1\n" + SAME)
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    project.run(*VIRTUALLY, "--schedprof-save=main").assert_outcomes(passed=3)
+    before = counted(project)
+    assert set(before) == {"test_moves", "test_threads", "test_in_a_thread"}
+    shutil.rmtree(project.run_directory)  # the baseline stays
+    with busy_machine():
+        again = project.run(*VIRTUALLY, "--schedprof-compare=main")
+    again.assert_outcomes(passed=3)
+    assert counted(project) == before
+    again.stdout.fnmatch_lines(["schedprof: begins again, in a process for tests in virtual time"])
+
+
+REFUSED = """
+@gen_cluster(client=True, Worker=Nanny, nthreads=[("", 1)])
+async def test_nanny(c, s, a):
+    assert await c.submit(int, 1) == 1
+
+@gen_cluster(client=True, scheduler="tls://127.0.0.1", security=Security.temporary())
+async def test_encrypted(c, s, a, b):
+    assert await c.submit(int, 1) == 1
+
+@gen_cluster(client=True)
+async def test_plain(c, s, a, b):
+    assert await c.submit(int, 1) == 1
+"""
+
+
+def test_what_cannot_be_virtual_runs_as_ordinary_and_is_told(project: Project) -> None:
+    session = project.run_test(HEAD + REFUSED, *VIRTUALLY, "-v")
+    session.assert_outcomes(passed=3)
+    assert set(project.results()) == {"test_plain"}
+    session.stdout.fnmatch_lines_random(
+        [
+            "not in virtual time: 1 test ran as ordinary: it starts another process; *",
+            "  test_it.py::test_nanny",
+            "not in virtual time: 1 test ran as ordinary: it encrypts its connections; *",
+            "  test_it.py::test_encrypted",
+        ]
+    )
+
+
+def test_a_standstill_is_told_at_once(project: Project) -> None:
+    project.write(
+        HEAD
+        + """
+@gen_cluster(client=True, timeout=1000)
+async def test_never(c, s, a, b):
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+
+@gen_cluster(client=True)
+async def test_next(c, s, a, b):
+    assert await c.submit(int, 1) == 1
+"""
+    )
+    session = project.run(*VIRTUALLY)
+    session.assert_outcomes(passed=1, failed=1)
+    session.stdout.fnmatch_lines(["*StuckError: schedprof: all threads of the test wait*"])
+    session.stdout.fnmatch_lines(["*lock.acquire()*"])
+
+
+def test_a_session_that_cannot_begin_again_says_so(pytester: pytest.Pytester) -> None:
+    project = Project(pytester)
+    body = """
+@pytest.mark.schedprof
+@gen_cluster(client=True)
+async def test_plain(c, s, a, b):
+    assert await c.submit(int, 1) == 1
+"""
+    session = project.run_test(HEAD + body, *VIRTUALLY)
+    session.assert_outcomes(passed=1)
+    session.stdout.fnmatch_lines(
+        ["not in virtual time: tests that make their own clusters: only *"]
+    )
+    (result,) = project.results().values()
+    assert result.cluster
+    assert result.cluster.kind == IN_PROCESS
