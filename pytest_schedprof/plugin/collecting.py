@@ -6,6 +6,7 @@ Imported with the first profiled test, or with the first result of one.
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -127,14 +128,18 @@ def collector_of(config: pytest.Config) -> Collector:
     return collector  # type: ignore[no-any-return]
 
 
+def _unpacked(compressed: bytes) -> StoredResult:
+    return unpack(zlib.decompress(compressed).decode())
+
+
 class Collector:
     """Collects the results of the session's tests, or of its pytest-xdist workers."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.packed: list[str] = []
+        self.packed: list[bytes] = []
         """Results of tests, of which the last attempt counts."""
-        self.repeated: list[str] = []
+        self.repeated: list[bytes] = []
         """Those of attempts that were repeated, as by pytest-rerunfailures."""
         self.unprofiled: dict[str, str] = {}
         """Tests whose marker is not their own, and that ran no scheduler."""
@@ -146,9 +151,13 @@ class Collector:
         self.notes: list[str] = []
         """Further lines for the terminal: the page, the baseline, what went wrong with them."""
 
+    def keep(self, packed: str, *, is_repeated: bool = False) -> None:
+        """Keep a result until the end of the session, of which there may be thousands."""
+        (self.repeated if is_repeated else self.packed).append(zlib.compress(packed.encode(), 1))
+
     def results(self) -> list[StoredResult]:
         # Not a property: older releases of pluggy read every attribute of a registered plugin.
-        return [*(unpack(packed) for packed in self.packed), *self.unreported]
+        return [*map(_unpacked, self.packed), *self.unreported]
 
     def finish(self, session: pytest.Session) -> None:
         """Write the record of the run, its summary, the baseline and the pages.
@@ -185,7 +194,7 @@ class Collector:
         run = run_of(self.config)
         if not self.packed and not run.path.is_dir():
             return  # no profiled test has begun
-        reported = [unpack(packed).directory for packed in (*self.packed, *self.repeated)]
+        reported = [_unpacked(packed).directory for packed in (*self.packed, *self.repeated)]
         self.unreported = [
             StoredResult(str(path), result, figures_of(result))
             for path, result in unreported(run.path, reported)

@@ -300,14 +300,10 @@ class Listener:
         self.config = config
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        packed, outcome = getattr(report, "schedprof", None), str(report.outcome)
+        packed, outcome = report.__dict__.pop("schedprof", None), str(report.outcome)
         is_rerun = outcome == "rerun"  # of attempts that are repeated the last one counts
         if packed is not None:
-            collector = plugin.collecting.collector_of(self.config)
-            if is_rerun:
-                collector.repeated.append(packed)
-            else:
-                collector.packed.append(packed)
+            plugin.collecting.collector_of(self.config).keep(packed, is_repeated=is_rerun)
         if getattr(report, "schedprof_unprofiled", False) and not is_rerun:
             tests = plugin.collecting.collector_of(self.config).unprofiled
             tests[report.nodeid] = report.schedprof_refusal

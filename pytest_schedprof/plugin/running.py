@@ -244,7 +244,7 @@ def _keep_interrupted(item: pytest.Item, profiled: ProfiledTest) -> None:
     except SchedprofError:
         return  # the interrupt is what matters
     if not hasattr(item.config, "workerinput"):
-        collector_of(item.config).packed.append(pack(result, profiled.directory))
+        collector_of(item.config).keep(pack(result, profiled.directory))
 
 
 def plain_report(

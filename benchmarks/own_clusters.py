@@ -1,0 +1,150 @@
+"""Run distributed's own tests, unchanged, in virtual time: how many pass there and count the same.
+
+    python benchmarks/own_clusters.py DIRECTORY [--file NAME ...]
+
+DIRECTORY has the package `distributed` with its tests, and their conftest.py and pyproject.toml: a
+checkout, or a copy of an installed release with the tests of it. Each file of tests runs twice in
+virtual time under `counts`, in two hash seeds, the second time beside two busy processes. Those
+that ran there run once more as ordinary tests. Fixtures that start clusters, and tests that start
+processes, are not in virtual time, and not among them.
+
+- passed: in virtual time, of those that pass as ordinary tests.
+- the same: tests whose functions all have the same count in both sessions.
+- seconds: those of the tests that pass both ways.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from pytest_schedprof.model.result import OWN_VIRTUAL, Result
+from pytest_schedprof.store.runs import find_run
+
+FILES = """
+    active_memory_manager actor cancelled_state client events failed_workers scheduler spans steal
+    worker worker_state_machine
+"""
+"""Names of the files of tests, without `test_`."""
+
+PYTEST = "-p no:asyncio -p no:randomly -p no:cacheprovider -o addopts= -o timeout_method=signal -q"
+TIMEOUT_S = 60
+
+BUSY = "import time\nend = time.monotonic() + 1800\nwhile time.monotonic() < end: pass"
+
+
+class Ending(NamedTuple):
+    """How a test ended."""
+
+    outcome: str
+    seconds: float
+
+
+@contextmanager
+def busy_machine() -> Iterator[None]:
+    others = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+class Trial:
+    """The sessions of one file of tests."""
+
+    def __init__(self, directory: Path, place: Path) -> None:
+        self.directory, self.place = directory, place
+
+    def run(self, name: str, tests: Sequence[str], seed: int, *options: str) -> dict[str, Ending]:
+        """Run a session of pytest and return how its tests ended."""
+        report, chosen = self.place / f"{name}.xml", self.place / f"{name}.txt"
+        chosen.write_text("\n".join(tests))
+        words = [*PYTEST.split(), f"--timeout={TIMEOUT_S}", f"--junitxml={report}", *options]
+        with open(self.place / f"{name}.log", "w") as log:
+            subprocess.run(
+                [sys.executable, "-m", "pytest", *words, f"@{chosen}"],
+                cwd=self.directory,
+                env={
+                    **os.environ,
+                    "PYTHONHASHSEED": str(seed),
+                    "PYTHONPATH": os.pathsep.join([str(self.directory), *sys.path[1:]]),
+                },
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        return dict(self._endings(report))
+
+    def _endings(self, report: Path) -> Iterator[tuple[str, Ending]]:
+        for case in ElementTree.parse(report).iter("testcase"):
+            kinds = {child.tag for child in case}
+            broken = kinds & {"failure", "error"}
+            outcome = "failed" if broken else "skipped" if "skipped" in kinds else "passed"
+            name = f"{case.get('classname')}::{case.get('name')}"
+            yield name, Ending(outcome, float(case.get("time") or 0.0))
+
+    def virtually(self, name: str, file: str, seed: int) -> tuple[dict[str, Ending], list[Result]]:
+        kept = self.place / name
+        options = ("--schedprof=counts", "--schedprof-cluster=virtual", f"--schedprof-dir={kept}")
+        endings = self.run(name, [file], seed, *options)
+        results = [test.result for test in find_run(kept).tests()]
+        return endings, [of for of in results if of.cluster and of.cluster.kind == OWN_VIRTUAL]
+
+
+def name_of(result: Result) -> str:
+    """Return the name of a test as a report of JUnit has it."""
+    path, *parts = result.test_id.split("::")
+    return "::".join(
+        [".".join([path.removesuffix(".py").replace("/", "."), *parts[:-1]]), parts[-1]]
+    )
+
+
+def counted(result: Result) -> object:
+    costs = result.backends[0].costs if result.backends else None
+    return costs and {of.function: of.total for of in (*costs.functions, *costs.folded)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--file", nargs="+", default=FILES.split())
+    arguments = parser.parse_args()
+    sums = [0, 0, 0, 0, 0.0, 0.0]
+    print("file | ordinary passes | passed | measured twice | the same | seconds | ordinary")
+    for name in arguments.file:
+        with tempfile.TemporaryDirectory() as place:
+            trial = Trial(arguments.directory.resolve(), Path(place))
+            file = f"distributed/tests/test_{name}.py"
+            endings, first = trial.virtually("first", file, 0)
+            with busy_machine():
+                _, second = trial.virtually("second", file, 7)
+            ran = {result.test_id: result for result in first}
+            ordinary = trial.run("ordinary", [*ran], 0)
+            again = {result.test_id: result for result in second}
+            passing = [of for of in map(name_of, first) if ordinary[of].outcome == "passed"]
+            both = [of for of in passing if endings[of].outcome == "passed"]
+            twice = [test for test in ran if test in again]
+            same = [test for test in twice if counted(ran[test]) == counted(again[test])]
+            for broken in sorted({*passing} - {*both}):
+                print(f"  fails: {broken}")
+            for test in sorted({*twice} - {*same}):
+                print(f"  differs: {test}")
+            row = [len(passing), len(both), len(twice), len(same)]
+            times = [sum(side[of].seconds for of in both) for side in (endings, ordinary)]
+            sums = [total + part for total, part in zip(sums, [*row, *times], strict=True)]
+            print(name, *row, *(f"{seconds:.1f}" for seconds in times), sep=" | ", flush=True)
+    print("all", *(f"{total:.5g}" for total in sums), sep=" | ")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
