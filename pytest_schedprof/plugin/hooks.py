@@ -160,11 +160,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         for item in session.items
         if _is_concerned(item) and _is_profiled(item, session_settings(config))
     ]
+    if not profiled:
+        return
     with suppress(plugin.errors.SchedprofError):  # the test's setup raises it again
         if any(_is_virtual(item, settings_of(item)) for item in profiled):
             plugin.calm.begin_again(config)
-    if profiled:
-        run_of(config)
+    run_of(config)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -288,4 +288,4 @@ def _renew_offloading(undo: ExitStack) -> None:
     pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="Dask-Offload")
     pool.submit(bool).result()
     replace(utils, "_offload_executor", pool, undo)
-    undo.callback(pool.shutdown)
+    undo.callback(pool.shutdown, wait=False)  # after a Ctrl-C nobody would have the turn

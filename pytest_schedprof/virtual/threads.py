@@ -169,9 +169,9 @@ def _named(real: Callable[..., Any], value: Callable[[Relay], Any]) -> Callable[
     """Return a function that in turns returns a value of the relay's."""
 
     @wraps(real)  # with its name it is pickled as the one that it replaces
-    def function(*args: Any) -> Any:
+    def function(*args: Any, **keywords: Any) -> Any:
         relay = active()
-        return real(*args) if relay is None else value(relay)
+        return real(*args, **keywords) if relay is None else value(relay)
 
     return function
 

@@ -207,8 +207,8 @@ def test_profiles_are_of_what_workers_ran_by_prefix_and_over_time(evidence: Any)
     assert b"burn (" in brought.files["workers.svg"]
     assert (doings.interval_s, doings.cycle_s) == (0.002, 0.1)
     assert set(doings.prefixes) <= {"burn", "join", "fail"}  # not what ran before
-    assert next(iter(doings.prefixes)) == "burn"
     samples = {name: profile.samples for name, profile in doings.prefixes.items()}
+    assert [*samples.values()] == sorted(samples.values(), reverse=True)
     assert sum(samples.values()) == doings.samples
     over_time: Counter[str] = Counter()
     for stretch in doings.slices:
@@ -218,7 +218,8 @@ def test_profiles_are_of_what_workers_ran_by_prefix_and_over_time(evidence: Any)
     assert {stretch.worker for stretch in doings.slices} == {"0", "1"}
     picture = ElementTree.fromstring(brought.files["workers.timeline.svg"])
     texts = [str(text.text) for text in picture.iter(f"{SVG}text")]
-    assert f"1  burn: {samples['burn']} samples" in texts
+    for number, (name, count) in enumerate(samples.items(), start=1):
+        assert f"{number}  {name}: {count} samples" in texts
 
 
 def walk(profile: WorkerProfile) -> list[WorkerProfile]:
