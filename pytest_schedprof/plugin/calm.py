@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from inspect import iscoroutinefunction
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -39,10 +40,20 @@ LAUNCH = f"from {threads.__name__} import launch; launch()"
 
 
 def is_suited(item: pytest.Item, settings: Settings) -> bool:
-    """Whether a test without the fixture is to run in virtual time, as far as one can see."""
-    function = getattr(item, "function", None)
-    # The loop of a coroutine test is made by another plugin, before the test begins.
-    return settings.cluster == VIRTUAL and bool(function) and not iscoroutinefunction(function)
+    """Whether a test without the fixture is to run in virtual time, as far as one can see.
+
+    Its module has a name of distributed's: other tests of a project keep their clock. The loop of a
+    coroutine test is made by another plugin, before the test begins.
+    """
+    function, module = getattr(item, "function", None), getattr(item, "module", None)
+    if settings.cluster != VIRTUAL or module is None or iscoroutinefunction(function):
+        return False
+    return any(map(_is_of_distributed, [*vars(module).values()]))
+
+
+def _is_of_distributed(value: object) -> bool:
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
+    return isinstance(name, str) and f"{name}.".startswith(("distributed.", "dask.distributed."))
 
 
 def begin_again(config: pytest.Config) -> None:

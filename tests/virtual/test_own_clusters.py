@@ -124,6 +124,14 @@ def test_what_cannot_be_virtual_runs_as_ordinary_and_is_told(project: Project) -
     )
 
 
+def test_other_tests_of_a_project_keep_their_clock(project: Project) -> None:
+    project.write(HEAD + "@gen_cluster(client=True)\nasync def test_one(c, s, a, b): pass\n")
+    body = "import time\ndef test_clock(): assert time.time() < 1_800_000_000\n"
+    (project.path / "test_clock.py").write_text(body)
+    project.run(*VIRTUALLY).assert_outcomes(passed=2)
+    assert set(project.results()) == {"test_one"}
+
+
 def test_a_standstill_is_told_at_once(project: Project) -> None:
     project.write(
         HEAD
