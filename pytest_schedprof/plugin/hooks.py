@@ -288,6 +288,8 @@ def pytest_runtest_makereport(
         report = plugin.running.plain_report(item, call, call.excinfo.value)
     if is_profiled:
         plugin.running.attach(item, report)
+    if call.when == "teardown" and PLAN in item.stash:
+        del item.stash[PLAN]  # pytest keeps each item until the session ends
     return report
 
 
