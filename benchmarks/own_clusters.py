@@ -21,13 +21,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
 from pytest_schedprof.model.result import OWN_VIRTUAL, Result
 from pytest_schedprof.store.runs import find_run
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from support import busy_machine
 
 FILES = """
     active_memory_manager actor cancelled_state client events failed_workers scheduler spans steal
@@ -38,25 +41,12 @@ FILES = """
 PYTEST = "-p no:asyncio -p no:randomly -p no:cacheprovider -o addopts= -o timeout_method=signal -q"
 TIMEOUT_S = 60
 
-BUSY = "import time\nend = time.monotonic() + 1800\nwhile time.monotonic() < end: pass"
-
 
 class Ending(NamedTuple):
     """How a test ended."""
 
     outcome: str
     seconds: float
-
-
-@contextmanager
-def busy_machine() -> Iterator[None]:
-    others = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
-    try:
-        yield
-    finally:
-        for other in others:
-            other.kill()
-            other.wait()
 
 
 class Trial:

@@ -16,9 +16,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from support import busy_machine
 
 TEST = """
 import random
@@ -50,20 +52,6 @@ def test_it(schedprof_scheduler, number):
     wait(client.submit(sum, [*futures, *extra]))
 """
 
-BUSY = (sys.executable, "-c", "while True: pass")
-
-
-@contextmanager
-def load(processes: int) -> Iterator[None]:
-    """Keep processors busy."""
-    busy = [subprocess.Popen(BUSY) for _ in range(processes)]
-    try:
-        yield
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
-
 
 def hashes(python: str, directory: Path, *arguments: str) -> tuple[str, ...]:
     """Run the tests once, and return the hashes of what happened in each of them."""
@@ -93,7 +81,7 @@ def hashes(python: str, directory: Path, *arguments: str) -> tuple[str, ...]:
 def seen_by(python: str, runs: int, processes: int, directory: Path) -> set[tuple[str, ...]]:
     """Return the different results of one interpreter: one, if all runs were the same."""
     alone = [hashes(python, directory) for _ in range(runs)]
-    with load(processes):
+    with busy_machine(processes):
         busy = [hashes(python, directory) for _ in range(runs)]
     spread = [hashes(python, directory, "-n", "2") for _ in range(2)]
     for name, hashes in (

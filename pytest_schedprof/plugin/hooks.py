@@ -163,7 +163,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if not profiled:
         return
     with suppress(plugin.errors.SchedprofError):  # the test's setup raises it again
-        if any(_is_virtual(item, settings_of(item)) for item in profiled):
+        alone = (item for item in profiled if not has_fixture(item))
+        if any(_is_virtual(item, settings_of(item)) for item in alone):
             plugin.calm.begin_again(config)
     run_of(config)
 

@@ -179,10 +179,6 @@ class World:
         self.relay.fail(error)
         return error
 
-    @property
-    def hash(self) -> str:
-        return self.relay.hash
-
 
 _world: World | None = None
 

@@ -211,7 +211,6 @@ class Socket:
         peer = self.peer
         assert peer is not None
         self._under_way -= len(piece)
-        self.network.relay.note("arrival", self.name[1], peer.name[1], len(piece))
         if peer._is_closed:
             if piece and not self._is_closed:
                 self._is_reset = True

@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
 from functools import partial
-from hashlib import blake2b
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
@@ -59,8 +58,8 @@ class State(Enum):
 class Runner:
     """A thread that takes turns."""
 
-    def __init__(self, number: int, name: str) -> None:
-        self.number, self.name = number, name
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.gate = allocate_lock()
         """It is held while another one runs."""
         self.gate.acquire()
@@ -98,20 +97,10 @@ class Relay:
         self._bell = allocate_lock()
         self._bell.acquire()
         self._readings = 0
-        self._hash = blake2b(digest_size=8)
         self._first = self.enter(threading.current_thread().name)
         self.run(self._first)
         self._first.state = State.RUNNING
         self._ready.clear()
-
-    @property
-    def hash(self) -> str:
-        """Hash of all events so far: of two runs that are the same it is the same."""
-        return self._hash.hexdigest()
-
-    def note(self, *event: object) -> None:
-        """Take an event into the hash."""
-        self._hash.update(f"{self.now} {event}\n".encode())
 
     def current(self) -> Runner | None:
         """Return the runner of this thread; None for a thread that takes no turns."""
@@ -129,7 +118,7 @@ class Relay:
 
     def enter(self, name: str) -> Runner:
         """Return a new runner, whose turn comes after those of all that can run now."""
-        runner = Runner(len(self._begun), name)
+        runner = Runner(name)
         self._begun.append(runner)
         self._ready.append(runner)
         return runner
@@ -147,7 +136,7 @@ class Relay:
             self.wake(joiner)
         runner.state = State.DONE
         del self._runners[runner.ident]
-        self._give_to(self._next(), "end", runner)
+        self._give_to(self._next())
 
     def wait(self, until: int | None = None) -> bool:
         """Let others run until this one is woken, or until a time; return whether it was woken."""
@@ -191,13 +180,12 @@ class Relay:
         if chosen is runner:
             runner.state = State.RUNNING
             return
-        self._give_to(chosen, "turn", runner)
+        self._give_to(chosen)
         runner.gate.acquire()
 
-    def _give_to(self, chosen: Runner, why: str, before: Runner) -> None:
+    def _give_to(self, chosen: Runner) -> None:
         chosen.state = State.RUNNING
         self._readings = 0
-        self.note(why, before.number, chosen.number)
         chosen.gate.release()
 
     def _next(self) -> Runner:

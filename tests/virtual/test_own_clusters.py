@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from support import Project
+from support import Project, busy_machine
 
 from pytest_schedprof.model.result import IN_PROCESS, OWN_VIRTUAL
 
@@ -64,21 +60,6 @@ def counted(project: Project) -> dict[str, Any]:
         assert of
         of.whole.pop("cpu")  # which is time
     return {name: (of.functions, of.folded, of.whole) for name, of in costs.items() if of}
-
-
-BUSY = "import time\nend = time.monotonic() + 300\nwhile time.monotonic() < end: pass"
-
-
-@contextmanager
-def busy_machine() -> Iterator[None]:
-    """Keep two processors busy, for five minutes at most."""
-    others = [subprocess.Popen([sys.executable, "-c", BUSY], cwd="/") for _ in range(2)]
-    try:
-        yield
-    finally:
-        for other in others:
-            other.kill()
-            other.wait()
 
 
 def test_each_session_counts_the_same(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
