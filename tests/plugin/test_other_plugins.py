@@ -110,14 +110,15 @@ async def test_in_time(c, s, a, b):
 @gen_cluster(client=True, timeout=300)
 async def test_too_long(c, s, a, b):
     signal.setitimer(signal.ITIMER_REAL, 0.1)  # the time that was given is over
-    time.sleep(600)
+    while True:
+        time.sleep(0.1)  # one long sleep would not end if the signal comes just before it
 """
 
 
 @pytest.mark.slow
 def test_timeouts(project: Project) -> None:
     project.plugins = ("timeout",)
-    result = project.run_test(TIMED_OUT)
+    result = project.run_test(TIMED_OUT, "-v", "-o", "faulthandler_timeout=400")
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["*Timeout (>300.0s) from pytest-timeout*"])
     results = project.results()
