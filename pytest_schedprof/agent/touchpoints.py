@@ -237,11 +237,23 @@ TOUCHPOINTS = (
     ),
     Touchpoint(
         "virtual/calm.py",
-        "runs differ: sets of connections have the order of addresses, sizes are drawn, and work "
-        "that is offloaded takes no turns",
+        "runs differ: sets have the order of addresses, sizes are drawn, names and numbers go on "
+        "from test to test, and work that is offloaded takes no turns",
         (
+            "distributed.active_memory_manager:ActiveMemoryManagerPolicy.__hash__",
+            "distributed.client:Client.__hash__",
             "distributed.comm.core:Comm.__hash__",
+            "distributed.core:ConnectionPool.__hash__",
+            "distributed.core:Server.__hash__",
+            "distributed.core:rpc.__hash__",
+            "distributed.scheduler:TaskGroup.__hash__",
+            "distributed.worker_state_machine:TaskState.__hash__",
             "dask.sizeof:random",
+            "distributed.client:Future._uid",
+            "distributed.client:Future._counter",
+            "distributed.scheduler:TaskState._run_id_iterator",
+            "distributed.comm.inproc:global_manager",
+            "distributed.comm.inproc:os",
             "distributed.utils:_offload_executor",
         ),
     ),

@@ -116,6 +116,12 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("strict", "fail tests whose limits are inconclusive", False),
     Option(
+        "check",
+        "run each test that makes its own cluster in virtual time twice more, and fail it at the "
+        "first event that differs",
+        False,
+    ),
+    Option(
         "rate",
         "samples per second for sampling backends, default 100",
         100.0,

@@ -121,6 +121,7 @@ READERS: Mapping[str, Reader] = {
         lambda raw: parse_limit(read_text(raw)), "a limit such as 'share(@comm) <= 30%'"
     ),
     "strict": BOOLEAN,
+    "check": BOOLEAN,
     "rate": Reader(positive(float), "a positive number of samples per second"),
     "workers": COUNT,
     "threads": COUNT,
@@ -173,6 +174,7 @@ class Settings(NamedTuple):
     runs: int
     limit: tuple[Limit, ...]
     strict: bool
+    check: bool
     rate: float
     workers: int | None
     """None for the default of the kind of cluster."""

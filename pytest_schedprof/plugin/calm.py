@@ -7,11 +7,12 @@ when such a test is collected.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -23,7 +24,7 @@ import pytest
 from pytest_schedprof.model.result import VIRTUAL
 from pytest_schedprof.plugin.stash import NOT_CALM
 from pytest_schedprof.virtual import threads
-from pytest_schedprof.virtual.relay import RefusalError
+from pytest_schedprof.virtual.relay import Event, RefusalError, difference
 from pytest_schedprof.virtual.threads import PYTEST
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def begin_again(config: pytest.Config) -> None:
         return
     program, *arguments = sys.argv
     options = options_of_python()
-    if options is None or hasattr(config, "workerinput") or sys.platform == "win32":
+    is_own = [*config.invocation_params.args] == arguments  # else a session within a session
+    if options is None or not is_own or hasattr(config, "workerinput") or sys.platform == "win32":
         config.stash[NOT_CALM] = "only a command line of pytest can begin again in its own process"
         return
     capture: Any = config.pluginmanager.getplugin("capturemanager")
@@ -71,10 +73,22 @@ def begin_again(config: pytest.Config) -> None:
     sys.stdout.write("schedprof: begins again, in a process for tests in virtual time\n")
     sys.stdout.flush()
     name = PYTEST if Path(program).name == MODULE else os.path.abspath(program)
-    seed = os.environ.get("PYTHONHASHSEED", "random")
-    seeds = {"PYTHONHASHSEED": seed if seed.isdigit() else "0"}
     command = [sys.executable, *options, "-c", LAUNCH, name, *arguments]
-    os.execve(sys.executable, command, {**os.environ, **seeds})
+    _place_memory_evenly()
+    # Sets of strings have one order in all sessions, whichever seed this one has.
+    os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": "0"})
+
+
+ADDR_NO_RANDOMIZE = 0x0040000
+
+
+def _place_memory_evenly() -> None:
+    """Let the program that follows have the same addresses each time, if the system allows it.
+
+    They order sets of classes, and before Python 3.12 those of tuples with None.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).personality(ADDR_NO_RANDOMIZE)
 
 
 def options_of_python() -> list[str] | None:
@@ -95,9 +109,18 @@ def is_possible(plan: Plan) -> bool:
     return is_meant and all(backend.is_reproduced for backend in plan.backends)
 
 
+def check(body: Callable[[], None]) -> str:
+    """Run the body of a test twice; return in words where the runs differ, if they do."""
+    journals: tuple[list[Event], list[Event]] = ([], [])
+    for journal in journals:
+        with virtual_time(journal):
+            body()
+    return difference(*journals)
+
+
 @contextmanager
-def virtual_time() -> Iterator[None]:
-    """Let the body run in virtual time.
+def virtual_time(journal: list[Event] | None = None) -> Iterator[None]:
+    """Let the body run in virtual time, and write what happens in a journal, if there is one.
 
     Raises:
         RefusalError: if the body did what cannot be there; it is to run again, as ordinary.
@@ -106,7 +129,7 @@ def virtual_time() -> Iterator[None]:
 
     refusal = ""
     try:
-        with calm() as world:
+        with calm(journal) as world:
             try:
                 yield
             finally:

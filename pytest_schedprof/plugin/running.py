@@ -26,7 +26,7 @@ from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
 from pytest_schedprof.measuring.settings import Settings
 from pytest_schedprof.measuring.sides import Side
-from pytest_schedprof.plugin.calm import is_possible, virtual_time
+from pytest_schedprof.plugin.calm import check, is_possible, virtual_time
 from pytest_schedprof.plugin.collecting import collector_of
 from pytest_schedprof.plugin.progress import callbacks_of, showing
 from pytest_schedprof.plugin.stash import (
@@ -149,6 +149,9 @@ def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
     # Only of a test that passed: a body that failed has left by the `finally` above.
     if complaint := profiled.complaint(_command(item)):
         pytest.fail(complaint, pytrace=False)
+    is_checked = plan.settings.check and profiled.is_calm and not profiled.unprofiled
+    if is_checked and (parting := check(item.runtest)):
+        pytest.fail(parting, pytrace=False)
     return outcome
 
 

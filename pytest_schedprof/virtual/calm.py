@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import platform
 import random
 import selectors
@@ -20,20 +21,28 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from functools import wraps
+from functools import partial, partialmethod, wraps
+from itertools import count
 from multiprocessing.process import BaseProcess
 from selectors import SelectorKey
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakValueDictionary
+
+import psutil
 
 from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.virtual import threads
 from pytest_schedprof.virtual.network import FIRST_DESCRIPTOR, Network, SocketModule
-from pytest_schedprof.virtual.relay import NS, RefusalError, Runner
+from pytest_schedprof.virtual.relay import NS, Event, RefusalError, Relay, Runner
 from pytest_schedprof.virtual.threads import SINCE_S, steady_hash
 
 ROUND_NS = 10_000
 """How long a round of an event loop takes."""
+
+
+STEADY = 2**27
+"""What psutil reads in turns, in bytes or seconds; counters stand still."""
 
 
 class Selector(selectors.BaseSelector):
@@ -156,11 +165,28 @@ class CalmLoop(asyncio.SelectorEventLoop):
     def create_future(self) -> asyncio.Future[Any]:
         return _Future(loop=self)
 
+    def call_soon(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.Handle:
+        if self._relay.journal is not None:
+            self._relay.note(f"calls {_name_of(callback)}")
+        return super().call_soon(callback, *args, context=context)
+
     def time(self) -> float:
         return SINCE_S + self._relay.now / NS
 
     def _write_to_self(self) -> None:
         self._waiting.ring()
+
+
+def _name_of(callback: Any) -> str:
+    while isinstance(callback, partial):
+        callback = callback.func
+    task = getattr(callback, "__self__", None)
+    if isinstance(task, asyncio.Task):
+        callback = task.get_coro()
+    name: str = getattr(callback, "__qualname__", type(callback).__name__)
+    return name
 
 
 class World:
@@ -185,7 +211,12 @@ _world: World | None = None
 
 def prepare() -> None:
     """Let tornado and dask, which are imported, use the network and the loops of a world."""
+    from distributed import Client
+    from distributed.active_memory_manager import ActiveMemoryManagerPolicy
     from distributed.comm.core import Comm
+    from distributed.core import ConnectionPool, Server, rpc
+    from distributed.scheduler import TaskGroup
+    from distributed.worker_state_machine import TaskState
     from tornado import netutil, tcpclient
 
     of_tornado: tuple[Any, ...] = (netutil, tcpclient)
@@ -193,9 +224,22 @@ def prepare() -> None:
         return
     for module in of_tornado:
         module.socket = SocketModule(_network)
-    Comm.__hash__ = steady_hash  # type: ignore[method-assign]
+    of_addresses: tuple[Any, ...] = (
+        ActiveMemoryManagerPolicy,
+        Client,
+        Comm,
+        ConnectionPool,
+        Server,
+        rpc,
+    )
+    for kind in of_addresses:
+        kind.__hash__ = steady_hash
+    of_slots: tuple[tuple[Any, str], ...] = ((TaskGroup, "name"), (TaskState, "key"))
+    for kind, name in of_slots:
+        kind.__hash__ = partialmethod(_hash_of, name)
     platform.processor()  # dask asks for it, and the first time a program tells
     _refuse_what_takes_no_turns()
+    _steady_readings()
     new_event_loop = asyncio.new_event_loop
 
     def loop_of_world() -> asyncio.AbstractEventLoop:
@@ -219,6 +263,30 @@ def _refuse_what_takes_no_turns() -> None:
         setattr(owner, name, _refused(getattr(owner, name), why))
 
 
+def _hash_of(owner: Any, name: str) -> int:
+    return hash(getattr(owner, name))
+
+
+def _same(steady: object, _relay: Relay) -> object:
+    return steady
+
+
+def _steady_readings() -> None:
+    """Let psutil read the same in each run of a test in turns."""
+    readings: tuple[tuple[Any, str, Any], ...] = (
+        (psutil.Process, "memory_info", psutil.Process().memory_info()),
+        (psutil.Process, "cpu_percent", 0.0),
+        (psutil.Process, "num_fds", 64),
+        (psutil, "cpu_times", psutil.cpu_times()),
+        (psutil, "net_io_counters", psutil.net_io_counters()),
+        (psutil, "disk_io_counters", psutil.disk_io_counters()),
+    )
+    for owner, name, reading in readings:
+        fields = getattr(reading, "_fields", ())
+        steady = type(reading)(*[STEADY for _ in fields]) if fields else reading
+        setattr(owner, name, threads.in_turns(getattr(owner, name), partial(_same, steady)))
+
+
 PROCESS = "it starts another process"
 
 
@@ -238,8 +306,8 @@ def _network() -> Network:
 
 
 @contextmanager
-def calm() -> Iterator[World]:
-    """Let the body run in virtual time."""
+def calm(journal: list[Event] | None = None) -> Iterator[World]:
+    """Let the body run in virtual time, and write what happens in a journal, if there is one."""
     global _world
     prepare()
     gc.collect()
@@ -248,6 +316,7 @@ def calm() -> Iterator[World]:
         gc.disable()
         _make_equal(undo)
         _world = World()
+        _world.relay.journal = journal
         undo.callback(_end_world)
         _renew_offloading(undo)
         yield _world
@@ -261,6 +330,10 @@ def _end_world() -> None:
 
 def _make_equal(undo: ExitStack) -> None:
     """Make equal what else differs between runs: random numbers, and directories of others."""
+    from dask import sizeof
+    from distributed import Future, scheduler
+    from distributed.comm import inproc
+
     undo.callback(random.setstate, random.getstate())
     random.seed(0)
     if "numpy" in sys.modules:
@@ -268,13 +341,26 @@ def _make_equal(undo: ExitStack) -> None:
 
         undo.callback(of_numpy.set_state, of_numpy.get_state())
         of_numpy.seed(0)
-    # How often it draws depends on what psutil reads.
-    sample = random.Random(0).sample
-    replace(sys.modules["dask.sizeof"], "random", SimpleNamespace(sample=sample), undo)
+    steady: tuple[tuple[Any, str, Any], ...] = (
+        # How often it draws depends on what psutil reads.
+        (sizeof, "random", SimpleNamespace(sample=random.Random(0).sample)),
+        # Names and numbers that a process keeps for all its clusters.
+        (Future, "_uid", "future"),
+        (Future, "_counter", count()),
+        (scheduler.TaskState, "_run_id_iterator", count()),
+        (inproc.global_manager, "addr_suffixes", count(1)),
+        (inproc.global_manager, "listeners", WeakValueDictionary()),
+        (inproc, "os", SimpleNamespace(getpid=lambda: 1)),
+    )
+    for owner, name, value in steady:
+        replace(owner, name, value, undo)
     # Workers purge what others left in it, and wait for locks there.
-    directory = tempfile.mkdtemp(prefix="schedprof-")
+    directory = os.path.join(tempfile.gettempdir(), f"schedprof-{os.getpid():07}")
+    shutil.rmtree(directory, ignore_errors=True)
+    os.mkdir(directory, 0o700)
     undo.callback(shutil.rmtree, directory, ignore_errors=True)
     replace(tempfile, "tempdir", directory, undo)
+    replace(tempfile, "_name_sequence", map("{:08}".format, count()), undo)
 
 
 def _renew_offloading(undo: ExitStack) -> None:

@@ -44,7 +44,7 @@ class Network:
         self.listeners: dict[Address, Socket] = {}
         self.ports = count(FIRST_PORT)
         self.descriptors = count(FIRST_DESCRIPTOR)
-        self.here = _own_address()
+        self.own_address = _own_address()
 
     def listener_at(self, host: str, port: int) -> Socket | None:
         places = ((host, port), *((place, port) for place in EVERYWHERE))
@@ -57,9 +57,9 @@ class Network:
             if (":" in host) == (":" in place)
         )
 
-    def is_here(self, host: str) -> bool:
+    def is_own(self, host: str) -> bool:
         """Whether a host is this machine, which refuses connections at once."""
-        return host.startswith(("127.", "0.")) or host in ("::1", "localhost", self.here)
+        return host.startswith(("127.", "0.")) or host in ("::1", "localhost", self.own_address)
 
 
 def _own_address() -> str:
@@ -176,7 +176,7 @@ class Socket:
             return
         listener = self.network.listener_at(*self.other_name)
         if listener is None or listener._waiting is None:
-            if self.network.is_here(self.other_name[0]):
+            if self.network.is_own(self.other_name[0]):
                 self._error = errno.ECONNREFUSED
                 self._notify()
             return
@@ -204,6 +204,9 @@ class Socket:
     def _send(self, piece: bytes) -> None:
         """Let a piece arrive after all that was sent before; an empty one is the end."""
         relay = self.network.relay
+        if relay.journal is not None:
+            what = f"{len(piece)} bytes" if piece else "the end"
+            relay.note(f"{self.name[1]} sends {what} to {self.peer.name[1] if self.peer else ''}")
         self._last_arrival = max(relay.now + LATENCY_NS, self._last_arrival + 1)
         relay.at(self._last_arrival, partial(self._arrive, piece))
 

@@ -11,13 +11,13 @@ import sys
 import threading
 import traceback
 from _thread import allocate_lock, get_ident
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from enum import Enum, auto
 from functools import partial
 from heapq import heappop, heappush
-from itertools import count
-from random import Random
+from itertools import count, zip_longest
+from typing import NamedTuple
 
 from pytest_schedprof.errors import StuckError
 
@@ -44,6 +44,37 @@ DEEPEST = 8
 
 class RefusalError(BaseException):
     """What a test does cannot be in virtual time. No `except Exception` of the test's takes it."""
+
+
+class Event(NamedTuple):
+    """Something that happened in a test."""
+
+    at: int
+    thread: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"at {self.at / NS:.9f} s, {self.thread}: {self.text}"
+
+
+SHOWN = 5
+"""Equal events that are shown before the first that differs."""
+
+
+def difference(first: list[Event], second: list[Event]) -> str:
+    """Return in words where two runs of a test part; empty if they are equal."""
+    if first == second:
+        return ""
+    place = next(n for n, (a, b) in enumerate(zip_longest(first, second)) if a != b)
+    parting = [str(run[place]) if place < len(run) else "nothing" for run in (first, second)]
+    return "\n".join(
+        [
+            f"schedprof: two runs of the test differ from event {place + 1} on:",
+            *(f"  both:   {event}" for event in first[max(place - SHOWN, 0) : place]),
+            f"  first:  {parting[0]}",
+            f"  second: {parting[1]}",
+        ]
+    )
 
 
 class State(Enum):
@@ -82,10 +113,12 @@ class Relay:
     def __init__(self) -> None:
         self.now = 0
         """Nanoseconds since the test began."""
-        self.names = Random(0)
-        """Draws the names that are unique elsewhere: they are the same in each run."""
+        self.names: Counter[str] = Counter()
+        """How many names that are unique elsewhere each place in the code has got."""
         self.hashes = count(1)
         """Gives what is kept in sets a hash other than its address."""
+        self.journal: list[Event] | None = None
+        """All that happens, if anybody will read it."""
         self.is_over = False
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = count()
@@ -111,6 +144,12 @@ class Relay:
         self._readings += 1
         self.now += READING_NS if self._readings < READINGS else IMPATIENT_NS
         return self.now
+
+    def note(self, text: str) -> None:
+        """Write down what happens."""
+        if self.journal is not None:
+            runner = self.current()
+            self.journal.append(Event(self.now, runner.name if runner else "", text))
 
     def at(self, when: int, action: Callable[[], None]) -> None:
         """Let something happen at a time, after what was to happen at that time before."""

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import thread as pools
 from functools import wraps
+from hashlib import blake2b
 from typing import Any
 
 from pytest_schedprof.virtual.relay import NS, Relay, Runner, State
@@ -155,17 +156,20 @@ def install() -> None:
     queue.SimpleQueue = queue._PySimpleQueue  # type: ignore
     _replace_threads()
     _replace_clocks()
-    uuid.uuid4 = _named(
-        uuid.uuid4, lambda relay: uuid.UUID(int=relay.names.getrandbits(128), version=4)
-    )
+    uuid.uuid1, uuid.uuid4 = in_turns(uuid.uuid1, _uuid), in_turns(uuid.uuid4, _uuid)
     is_installed = True
 
 
 def _uuid(relay: Relay) -> uuid.UUID:
-    return uuid.UUID(int=relay.names.getrandbits(128), version=4)
+    """Return a name by the function that asks for it, which the names of others do not change."""
+    caller = sys._getframe(2)
+    place = f"{caller.f_globals.get('__name__')}:{caller.f_code.co_name}"
+    relay.names[place] += 1
+    digest = blake2b(f"{place} {relay.names[place]}".encode(), digest_size=16).digest()
+    return uuid.UUID(bytes=digest, version=4)
 
 
-def _named(real: Callable[..., Any], value: Callable[[Relay], Any]) -> Callable[..., Any]:
+def in_turns(real: Callable[..., Any], value: Callable[[Relay], Any]) -> Callable[..., Any]:
     """Return a function that in turns returns a value of the relay's."""
 
     @wraps(real)  # with its name it is pickled as the one that it replaces
@@ -191,7 +195,7 @@ def _replace_clock(name: str, start: int) -> None:
             now = start + relay.reading()
             return now / unit if unit > 1 else now
 
-        setattr(time, attribute, _named(getattr(time, attribute), reading))
+        setattr(time, attribute, in_turns(getattr(time, attribute), reading))
 
 
 def _sleeping(real: Any) -> Any:
@@ -210,14 +214,18 @@ def _sleeping(real: Any) -> Any:
     return sleep
 
 
+HASH = "_schedprof_hash"
+"""Attribute of what has a steady hash."""
+
+
 def steady_hash(self: Any) -> int:
     """Return a hash that is no address, for what is kept in sets, whose order hangs on it."""
-    try:
-        known: int = self._schedprof_hash
+    try:  # not by its own `__getattr__`: distributed's rpc has whatever one asks for
+        known: int = object.__getattribute__(self, HASH)
     except AttributeError:
         relay = active()
         known = object.__hash__(self) if relay is None else next(relay.hashes)
-        self._schedprof_hash = known
+        setattr(self, HASH, known)
     return known
 
 

@@ -64,16 +64,41 @@ def counted(project: Project) -> dict[str, Any]:
 
 def test_each_session_counts_the_same(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write(HEAD + "def inc(x):\n    return x + 1\n" + SAME)
-    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
-    project.run(*VIRTUALLY, "--schedprof-save=main").assert_outcomes(passed=3)
+    monkeypatch.setenv("PYTHONHASHSEED", "1")
+    project.run(*VIRTUALLY, "--schedprof-check", "--schedprof-save=main").assert_outcomes(passed=3)
     before = counted(project)
     assert set(before) == {"test_moves", "test_threads", "test_in_a_thread"}
     shutil.rmtree(project.run_directory)  # the baseline stays
+    monkeypatch.setenv("PYTHONHASHSEED", "2")
     with busy_machine():
         again = project.run(*VIRTUALLY, "--schedprof-compare=main")
     again.assert_outcomes(passed=3)
     assert counted(project) == before
     again.stdout.fnmatch_lines(["schedprof: begins again, in a process for tests in virtual time"])
+
+
+DIFFERENT = """
+times = []
+
+@gen_cluster(client=True)
+async def test_longer(c, s, a, b):
+    times.append(1)
+    await asyncio.sleep(sum(times))
+    await c.submit(inc, 1)
+"""
+
+
+def test_a_check_names_the_first_event_that_differs(project: Project) -> None:
+    session = project.run_test(HEAD + DIFFERENT, *VIRTUALLY, "--schedprof-check")
+    session.assert_outcomes(failed=1)
+    session.stdout.fnmatch_lines(
+        [
+            "schedprof: two runs of the test differ from event * on:",
+            "  both:   at 2.* s, MainThread: *",
+            "  first:  at 2.* s, MainThread: calls test_longer",
+            "  second: at 2.* s, MainThread: *",
+        ]
+    )
 
 
 REFUSED = """
