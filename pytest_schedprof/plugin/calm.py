@@ -7,12 +7,12 @@ when such a test is collected.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
+import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -25,7 +25,7 @@ from pytest_schedprof.model.result import VIRTUAL
 from pytest_schedprof.plugin.stash import NOT_CALM
 from pytest_schedprof.virtual import threads
 from pytest_schedprof.virtual.relay import Event, RefusalError, difference
-from pytest_schedprof.virtual.threads import PYTEST
+from pytest_schedprof.virtual.threads import LAUNCH, PYTEST
 
 if TYPE_CHECKING:
     from pytest_schedprof.measuring.plan import Plan
@@ -36,8 +36,6 @@ MODULE = "__main__.py"
 
 SCRIPTS = ("pytest", "py.test")
 """Names of the scripts that are pytest."""
-
-LAUNCH = f"from {threads.__name__} import launch; launch()"
 
 
 def is_suited(item: pytest.Item, settings: Settings) -> bool:
@@ -73,22 +71,15 @@ def begin_again(config: pytest.Config) -> None:
     sys.stdout.write("schedprof: begins again, in a process for tests in virtual time\n")
     sys.stdout.flush()
     name = PYTEST if Path(program).name == MODULE else os.path.abspath(program)
-    command = [sys.executable, *options, "-c", LAUNCH, name, *arguments]
-    _place_memory_evenly()
-    # Sets of strings have one order in all sessions, whichever seed this one has.
-    os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": "0"})
+    threads.replace_process([*options, "-c", LAUNCH, name, *arguments])
 
 
-ADDR_NO_RANDOMIZE = 0x0040000
-
-
-def _place_memory_evenly() -> None:
-    """Let the program that follows have the same addresses each time, if the system allows it.
-
-    They order sets of classes, and before Python 3.12 those of tuples with None.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).personality(ADDR_NO_RANDOMIZE)
+def launch_workers(specs: Sequence[Any]) -> None:
+    """Let the workers of pytest-xdist on this machine be processes for tests in virtual time."""
+    for spec in specs:
+        if spec.popen and sys.platform != "win32":
+            python = shlex.split(spec.python) if spec.python else [sys.executable]
+            spec.python = shlex.join([*python, "-c", LAUNCH])
 
 
 def options_of_python() -> list[str] | None:

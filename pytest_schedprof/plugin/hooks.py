@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from copy import copy
 from inspect import iscoroutinefunction, unwrap
@@ -129,6 +129,14 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if AGAINST_WHAT in config.stash:
         lines.append(f"schedprof: against {config.stash[AGAINST_WHAT]}")
     return lines
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
+    """Start the workers in a way that suits the settings."""
+    settings = session_settings(config)
+    if settings.cluster == "virtual" and settings.is_on and not settings.is_off:
+        plugin.calm.launch_workers(specs)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -7,6 +7,7 @@ executors are made of these.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import queue
 import runpy
@@ -16,11 +17,11 @@ import time
 import uuid
 from _thread import allocate_lock
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import thread as pools
 from functools import wraps
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NoReturn
 
 from pytest_schedprof.virtual.relay import NS, Relay, Runner, State
 
@@ -129,12 +130,36 @@ class Lock:
         raise TypeError("cannot pickle '_thread.lock' object")
 
 
+LAUNCH = f"from {__name__} import launch; launch()"
+"""Code of a new process in which tests can run in turns."""
+
+SEED = {"PYTHONHASHSEED": "0"}
+"""Sets of strings have one order in all sessions, whichever seed the first process had."""
+
+ADDR_NO_RANDOMIZE = 0x0040000
+
+
+def replace_process(command: Sequence[str]) -> NoReturn:
+    """Run another program of Python in this process, as it would run on any other day.
+
+    It has the same addresses each time, if the system allows it: these order sets of classes, and
+    before Python 3.12 those of tuples with None.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).personality(ADDR_NO_RANDOMIZE)
+    os.execve(sys.executable, [sys.executable, *command], {**os.environ, **SEED})
+
+
 def launch() -> None:
     """Run the program that the arguments name in this process, which is new."""
+    if not os.environ.items() >= SEED.items():
+        replace_process(sys.orig_argv[1:])
     install()
     program, *arguments = sys.argv[1:]
     sys.argv = [program, *arguments]
-    if program == PYTEST:
+    if program.startswith("-"):  # the options and the code of a worker of pytest-xdist
+        exec(arguments[-1], vars(sys.modules["__main__"]))
+    elif program == PYTEST:
         runpy.run_module(program, run_name="__main__", alter_sys=True)
     else:
         sys.path[0] = os.path.dirname(program)

@@ -75,6 +75,12 @@ def test_each_session_counts_the_same(project: Project, monkeypatch: pytest.Monk
     again.assert_outcomes(passed=3)
     assert counted(project) == before
     again.stdout.fnmatch_lines(["schedprof: begins again, in a process for tests in virtual time"])
+    shutil.rmtree(project.run_directory)
+    project.plugins = ("xdist",)
+    apart = project.run(*VIRTUALLY, "-n2", "--schedprof-compare=main")
+    apart.assert_outcomes(passed=3)
+    # Whichever test of a process asks first fills dask's tables of types.
+    apart.stdout.fnmatch_lines(["compared with main: [0-9]* the same in 3 tests"])
 
 
 DIFFERENT = """
