@@ -276,7 +276,6 @@ def _steady_readings() -> None:
     readings: tuple[tuple[Any, str, Any], ...] = (
         (psutil.Process, "memory_info", psutil.Process().memory_info()),
         (psutil.Process, "cpu_percent", 0.0),
-        (psutil.Process, "num_fds", 64),
         (psutil, "cpu_times", psutil.cpu_times()),
         (psutil, "net_io_counters", psutil.net_io_counters()),
         (psutil, "disk_io_counters", psutil.disk_io_counters()),
@@ -336,6 +335,10 @@ def _make_equal(undo: ExitStack) -> None:
 
     undo.callback(random.setstate, random.getstate())
     random.seed(0)
+    # Of it numpy's generators without a seed begin, and those of dask last for a session.
+    replace(random, "_urandom", random.Random(0).randbytes, undo)
+    if "dask.array.random" in sys.modules:
+        replace(sys.modules["dask.array.random"], "_cached_states", {}, undo)
     if "numpy" in sys.modules:
         from numpy import random as of_numpy
 
