@@ -6,10 +6,10 @@ import dis
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import pairwise
+from functools import cache, partial
+from itertools import pairwise, zip_longest
 from types import CodeType, FrameType, MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from .choice import module_of
 
@@ -34,6 +34,27 @@ MAX_PASSES = 100
 """More than the unseen jumps in a row of any code."""
 
 
+class Instruction(NamedTuple):
+    """As much of one as the counts need, since those of all code that ran are kept."""
+
+    offset: int
+    opname: str
+    target: int
+    """Where it jumps to; -1 if it never jumps."""
+
+
+@cache
+def instructions_of(code: CodeType) -> tuple[Instruction, ...]:
+    """Return the instructions of some code; to find them takes longer than to sum them up."""
+    return tuple(
+        Instruction(of.offset, of.opname, of.argval if of.opcode in JUMPS else -1)
+        for of in dis.get_instructions(code)
+    )
+
+
+JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
+
+
 class Flow:
     """Counts of control entering and leaving one code object, by offset."""
 
@@ -52,7 +73,7 @@ class Flow:
         How often a jump without an event was taken depends on the flow before it, so the sums are
         repeated until they no longer change.
         """
-        instructions = list(dis.get_instructions(code))
+        instructions = instructions_of(code)
         came, left = Counter(self.came), self.left + self.yielded
         for (source, destination), times in _real(self.jumps, instructions):
             came[destination] += times
@@ -68,7 +89,7 @@ class Flow:
 
     def _sum(
         self,
-        instructions: list[dis.Instruction],
+        instructions: Sequence[Instruction],
         came: Counter[int],
         left: Counter[int],
         unseen: Unseen,
@@ -82,12 +103,12 @@ class Flow:
         for target, times in unseen.values():
             came[target] += times
         running, executed, jumps = 0, {}, {}
-        for instruction, following in zip(instructions, [*instructions[1:], None], strict=True):
+        for instruction, following in zip_longest(instructions, instructions[1:]):
             offset = instruction.offset
             running += came[offset]
             executed[offset] = running
             if instruction.opname == UNSEEN:
-                jumps[offset] = (instruction.argval, running)
+                jumps[offset] = (instruction.target, running)
             if instruction.opname in NEVER_FALL_THROUGH:
                 running = 0
                 continue
@@ -95,7 +116,7 @@ class Flow:
             if instruction.opname == "SEND" and following is not None:
                 # If what is awaited has ended it jumps; else control goes on to the yield.
                 ended = max(0, running - self.yielded[following.offset])
-                jumps[offset] = (instruction.argval, ended)
+                jumps[offset] = (instruction.target, ended)
                 running -= ended
         return executed, jumps
 
@@ -105,7 +126,7 @@ Unseen = dict[int, tuple[int, int]]
 
 
 def _real(
-    jumps: Counter[tuple[int, int]], instructions: list[dis.Instruction]
+    jumps: Counter[tuple[int, int]], instructions: Sequence[Instruction]
 ) -> Iterator[tuple[tuple[int, int], int]]:
     """Yield the jumps with the instruction that control went to.
 
@@ -121,13 +142,13 @@ def _real(
     at = {instruction.offset: instruction for instruction in instructions}
     for (source, destination), times in jumps.items():
         passed = before.get(destination)
-        if passed is None or at[source].argval == destination:
+        if passed is None or at[source].target == destination:
             yield (source, destination), times
         elif passed.opname == "NOT_TAKEN" or at[source].opname == "FOR_ITER":
             yield (source, passed.offset), times
 
 
-def _by_instruction(counts: Counter[int], instructions: list[dis.Instruction]) -> Counter[int]:
+def _by_instruction(counts: Counter[int], instructions: Sequence[Instruction]) -> Counter[int]:
     """Move counts to instructions: some events give the offset of the cache behind one."""
     offsets = [instruction.offset for instruction in instructions]
     result: Counter[int] = Counter()
