@@ -1,4 +1,4 @@
-"""Every name of distributed, dask and tornado that is used though it is private, or known by heart.
+"""Every name of distributed, dask, tornado and Python that is used though it is private, or known by heart.
 
 Whoever changes one of them in dask finds here what breaks in this package. The test
 `tests/backends/test_touchpoints.py` looks each of them up in the installed release, and finds those
@@ -255,6 +255,23 @@ TOUCHPOINTS = (
             "distributed.comm.inproc:global_manager",
             "distributed.comm.inproc:os",
             "distributed.utils:_offload_executor",
+        ),
+    ),
+    Touchpoint(
+        "virtual/calm.py",
+        "runs differ: names of files and random numbers go on from test to test",
+        ("dask.array.random:_cached_states", "random:_urandom", "tempfile:_name_sequence"),
+    ),
+    Touchpoint(
+        "virtual/threads.py",
+        "threads of a test take no turns: it hangs, or its runs differ",
+        (
+            "concurrent.futures.thread:_global_shutdown_lock",
+            "queue:_PySimpleQueue",
+            "threading:Thread._bootstrap",
+            "threading:_CRLock",
+            "threading:_active_limbo_lock",
+            "threading:_allocate_lock",
         ),
     ),
     Touchpoint(

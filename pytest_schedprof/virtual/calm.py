@@ -14,10 +14,13 @@ import platform
 import random
 import selectors
 import shutil
+import signal
 import ssl
 import subprocess
 import sys
 import tempfile
+import time
+from _thread import allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -25,6 +28,7 @@ from functools import partial, partialmethod, wraps
 from itertools import count
 from multiprocessing.process import BaseProcess
 from selectors import SelectorKey
+from threading import main_thread
 from types import SimpleNamespace
 from typing import Any
 from weakref import WeakValueDictionary
@@ -317,8 +321,54 @@ def calm(journal: list[Event] | None = None) -> Iterator[World]:
         _world = World()
         _world.relay.journal = journal
         undo.callback(_end_world)
+        undo.callback(_watch(_world))
         _renew_offloading(undo)
         yield _world
+
+
+PATIENCE_S = 10
+"""Seconds after which a thread with the turn that does nothing is taken for blocked."""
+
+
+def _watch(world: World) -> Callable[[], None]:
+    """Refuse a test if it waits in real time; return what ends the watch."""
+    relay, main = world.relay, get_ident()
+    if main != main_thread().ident:  # no signal can end a wait of another one
+        return lambda: None
+    end = allocate_lock()
+    end.acquire()
+
+    def interrupt(*_: object) -> None:
+        raise world.refuse(WAITS)
+
+    def look() -> None:
+        seconds, before = 0, (0, 0.0)
+        while not end.acquire(timeout=1):
+            state = relay.turns, _cpu_time(relay.running)
+            seconds = seconds + 1 if state == before else 0
+            before = state
+            if seconds == PATIENCE_S:
+                sys.stderr.write(f"schedprof: {WAITS}:\n{relay.describe()}\n")
+                world.refuse(WAITS)
+                if not relay.take_turn():
+                    signal.pthread_kill(main, signal.SIGURG)
+
+    handler = signal.signal(signal.SIGURG, interrupt)
+    start_new_thread(look, ())
+
+    def stop() -> None:
+        end.release()
+        signal.signal(signal.SIGURG, handler)
+
+    return stop
+
+
+WAITS = "it waits in real time"
+
+
+def _cpu_time(runner: Runner) -> float:
+    ident = runner.ident  # 0 until its thread has begun
+    return round(time.clock_gettime(time.pthread_getcpuclockid(ident)), 2) if ident else 0.0
 
 
 def _end_world() -> None:

@@ -130,9 +130,12 @@ class Relay:
         self._bell = allocate_lock()
         self._bell.acquire()
         self._readings = 0
+        self.turns = 0
+        """How many have begun."""
         self._first = self.enter(threading.current_thread().name)
         self.run(self._first)
         self._first.state = State.RUNNING
+        self.running = self._first
         self._ready.clear()
 
     def current(self) -> Runner | None:
@@ -218,12 +221,15 @@ class Relay:
         chosen = self._next()
         if chosen is runner:
             runner.state = State.RUNNING
+            self.turns += 1
             return
         self._give_to(chosen)
         runner.gate.acquire()
 
     def _give_to(self, chosen: Runner) -> None:
         chosen.state = State.RUNNING
+        self.running = chosen
+        self.turns += 1
         self._readings = 0
         chosen.gate.release()
 
@@ -250,6 +256,16 @@ class Relay:
             first.error = error
         if first.state is State.WAITING:
             self._make_ready(first, is_woken=False)
+
+    def take_turn(self) -> bool:
+        """Give the turn of a thread that is blocked to the test's own; False if it has it."""
+        first = self._first
+        if first is self.running:
+            return False
+        if first in self._ready:
+            self._ready.remove(first)
+        self._give_to(first)
+        return True
 
     def _tell_standstill(self) -> None:
         """Raise an error in the test's own thread, which waits as all others do."""

@@ -136,6 +136,36 @@ def test_what_cannot_be_virtual_runs_as_ordinary_and_is_told(project: Project) -
     )
 
 
+BLOCKED = """
+import os
+
+def block():
+    if time.time() >= 1_800_000_000:
+        os.read(os.pipe()[0], 1)
+
+@gen_cluster(client=True)
+async def test_in_its_own_thread(c, s, a, b):
+    block()
+
+@gen_cluster(client=True)
+async def test_in_a_task(c, s, a, b):
+    await c.submit(block)
+
+@gen_cluster(client=True)
+async def test_next(c, s, a, b):
+    assert await c.submit(int, 1) == 1
+"""
+
+
+def test_what_waits_in_real_time_runs_as_ordinary_and_is_told(project: Project) -> None:
+    session = project.run_test(HEAD + BLOCKED, *VIRTUALLY)
+    session.assert_outcomes(passed=3)
+    assert set(project.results()) == {"test_next"}
+    session.stdout.fnmatch_lines(
+        ["not in virtual time: 2 tests ran as ordinary: it waits in real time; *"]
+    )
+
+
 def test_other_tests_of_a_project_keep_their_clock(project: Project) -> None:
     project.write(HEAD + "@gen_cluster(client=True)\nasync def test_one(c, s, a, b): pass\n")
     body = "import time\ndef test_clock(): assert time.time() < 1_800_000_000\n"
