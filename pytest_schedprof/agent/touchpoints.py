@@ -1,4 +1,4 @@
-"""Every name of distributed, dask, tornado and Python that is used though it is private, or known by heart.
+"""Every name of dask, tornado and Python that is used though it is private, or known by heart.
 
 Whoever changes one of them in dask finds here what breaks in this package. The test
 `tests/backends/test_touchpoints.py` looks each of them up in the installed release, and finds those
