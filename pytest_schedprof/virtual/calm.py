@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import platform
 import random
 import selectors
@@ -24,7 +23,7 @@ from _thread import allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from functools import partial, partialmethod, wraps
+from functools import partial, wraps
 from itertools import count
 from multiprocessing.process import BaseProcess
 from selectors import SelectorKey
@@ -240,7 +239,7 @@ def prepare() -> None:
         kind.__hash__ = steady_hash
     of_slots: tuple[tuple[Any, str], ...] = ((TaskGroup, "name"), (TaskState, "key"))
     for kind, name in of_slots:
-        kind.__hash__ = partialmethod(_hash_of, name)
+        kind.__hash__ = _hash_by(name)
     platform.processor()  # dask asks for it, and the first time a program tells
     _refuse_what_takes_no_turns()
     _steady_readings()
@@ -267,8 +266,13 @@ def _refuse_what_takes_no_turns() -> None:
         setattr(owner, name, _refused(getattr(owner, name), why))
 
 
-def _hash_of(owner: Any, name: str) -> int:
-    return hash(getattr(owner, name))
+def _hash_by(name: str) -> Callable[[Any], int]:
+    """Return a method that hashes an attribute."""
+
+    def steady(owner: Any) -> int:
+        return hash(getattr(owner, name))
+
+    return steady
 
 
 def _same(steady: object, _relay: Relay) -> object:
@@ -345,7 +349,8 @@ def _watch(world: World) -> Callable[[], None]:
         seconds, before = 0, (0, 0.0)
         while not end.acquire(timeout=1):
             state = relay.turns, _cpu_time(relay.running)
-            seconds = seconds + 1 if state == before else 0
+            is_still = state == before and not _is_debugged(relay.running)
+            seconds = seconds + 1 if is_still else 0
             before = state
             if seconds == PATIENCE_S:
                 sys.stderr.write(f"schedprof: {WAITS}:\n{relay.describe()}\n")
@@ -364,6 +369,18 @@ def _watch(world: World) -> Callable[[], None]:
 
 
 WAITS = "it waits in real time"
+
+DEBUGGERS = frozenset({"_pydevd_bundle", "bdb", "debugpy", "pdb", "pydevd"})
+"""Packages whose prompt somebody may look at."""
+
+
+def _is_debugged(runner: Runner) -> bool:
+    frame = sys._current_frames().get(runner.ident)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] in DEBUGGERS:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _cpu_time(runner: Runner) -> float:
@@ -408,9 +425,7 @@ def _make_equal(undo: ExitStack) -> None:
     for owner, name, value in steady:
         replace(owner, name, value, undo)
     # Workers purge what others left in it, and wait for locks there.
-    directory = os.path.join(tempfile.gettempdir(), f"schedprof-{os.getpid():07}")
-    shutil.rmtree(directory, ignore_errors=True)
-    os.mkdir(directory, 0o700)
+    directory = tempfile.mkdtemp(prefix="schedprof-")
     undo.callback(shutil.rmtree, directory, ignore_errors=True)
     replace(tempfile, "tempdir", directory, undo)
     replace(tempfile, "_name_sequence", map("{:08}".format, count()), undo)
