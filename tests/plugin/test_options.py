@@ -26,6 +26,7 @@ class Case:
 CASES = [
     Case("backend", "a, b", ["--schedprof=c"], "d", (("a", "b"), ("c",), ("d",))),
     Case("strict", "true", ["--no-schedprof-strict"], True, (True, False, True)),
+    Case("check", "true", ["--no-schedprof-check"], True, (True, False, True)),
     Case("rate", "50", ["--schedprof-rate=60"], 70, (50.0, 60.0, 70.0)),
     Case("workers", "2", ["--schedprof-workers=3"], 5, (2, 3, 5)),
     Case("threads", "2", ["--schedprof-threads=3"], 5, (2, 3, 5)),
