@@ -236,7 +236,7 @@ TOUCHPOINTS = (
         ("tornado.netutil:socket", "tornado.tcpclient:socket"),
     ),
     Touchpoint(
-        "virtual/calm.py",
+        "virtual/calm.py, virtual/sameness.py",
         "runs differ: sets have the order of addresses, sizes are drawn, names and numbers go on "
         "from test to test, and work that is offloaded takes no turns",
         (
@@ -258,7 +258,7 @@ TOUCHPOINTS = (
         ),
     ),
     Touchpoint(
-        "virtual/calm.py",
+        "virtual/sameness.py",
         "runs differ: names of files and random numbers go on from test to test",
         ("dask.array.random:_cached_states", "random:_urandom", "tempfile:_name_sequence"),
     ),

@@ -2,7 +2,8 @@
 
 Nothing is drawn: each run of a test has the same events, whatever else the machine does. It needs a
 process whose locks were replaced before dask was imported (`threads.py`). Threads and event loops
-take turns (`relay.py`), and messages pass through a network in memory (`network.py`).
+take turns (`relay.py`), messages pass through a network in memory (`network.py`), and what differs
+between processes is made equal (`sameness.py`).
 """
 
 from __future__ import annotations
@@ -10,42 +11,31 @@ from __future__ import annotations
 import asyncio
 import gc
 import platform
-import random
 import selectors
-import shutil
 import signal
 import ssl
 import subprocess
 import sys
-import tempfile
 import time
 from _thread import allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
-from itertools import count
 from multiprocessing.process import BaseProcess
 from selectors import SelectorKey
 from threading import main_thread
-from types import SimpleNamespace
 from typing import Any
-from weakref import WeakValueDictionary
-
-import psutil
 
 from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.virtual import threads
 from pytest_schedprof.virtual.network import FIRST_DESCRIPTOR, Network, SocketModule
-from pytest_schedprof.virtual.relay import NS, Event, RefusalError, Relay, Runner
+from pytest_schedprof.virtual.relay import NS, Event, RefusalError, Runner
+from pytest_schedprof.virtual.sameness import make_equal, steady_hashes, steady_readings
 from pytest_schedprof.virtual.threads import SINCE_S, steady_hash
 
 ROUND_NS = 10_000
 """How long a round of an event loop takes."""
-
-
-STEADY = 2**27
-"""What psutil reads in turns, in bytes or seconds; counters stand still."""
 
 
 class Selector(selectors.BaseSelector):
@@ -214,12 +204,6 @@ _world: World | None = None
 
 def prepare() -> None:
     """Let tornado and dask, which are imported, use the network and the loops of a world."""
-    from distributed import Client
-    from distributed.active_memory_manager import ActiveMemoryManagerPolicy
-    from distributed.comm.core import Comm
-    from distributed.core import ConnectionPool, Server, rpc
-    from distributed.scheduler import TaskGroup
-    from distributed.worker_state_machine import TaskState
     from tornado import netutil, tcpclient
 
     of_tornado: tuple[Any, ...] = (netutil, tcpclient)
@@ -227,22 +211,10 @@ def prepare() -> None:
         return
     for module in of_tornado:
         module.socket = SocketModule(_network)
-    of_addresses: tuple[Any, ...] = (
-        ActiveMemoryManagerPolicy,
-        Client,
-        Comm,
-        ConnectionPool,
-        Server,
-        rpc,
-    )
-    for kind in of_addresses:
-        kind.__hash__ = steady_hash
-    of_slots: tuple[tuple[Any, str], ...] = ((TaskGroup, "name"), (TaskState, "key"))
-    for kind, name in of_slots:
-        kind.__hash__ = _hash_by(name)
     platform.processor()  # dask asks for it, and the first time a program tells
     _refuse_what_takes_no_turns()
-    _steady_readings()
+    steady_hashes()
+    steady_readings()
     new_event_loop = asyncio.new_event_loop
 
     def loop_of_world() -> asyncio.AbstractEventLoop:
@@ -264,34 +236,6 @@ def _refuse_what_takes_no_turns() -> None:
         (ssl.SSLContext, "wrap_socket", "it encrypts its connections"),
     ):
         setattr(owner, name, _refused(getattr(owner, name), why))
-
-
-def _hash_by(name: str) -> Callable[[Any], int]:
-    """Return a method that hashes an attribute."""
-
-    def steady(owner: Any) -> int:
-        return hash(getattr(owner, name))
-
-    return steady
-
-
-def _same(steady: object, _relay: Relay) -> object:
-    return steady
-
-
-def _steady_readings() -> None:
-    """Let psutil read the same in each run of a test in turns."""
-    readings: tuple[tuple[Any, str, Any], ...] = (
-        (psutil.Process, "memory_info", psutil.Process().memory_info()),
-        (psutil.Process, "cpu_percent", 0.0),
-        (psutil, "cpu_times", psutil.cpu_times()),
-        (psutil, "net_io_counters", psutil.net_io_counters()),
-        (psutil, "disk_io_counters", psutil.disk_io_counters()),
-    )
-    for owner, name, reading in readings:
-        fields = getattr(reading, "_fields", ())
-        steady = type(reading)(*[STEADY for _ in fields]) if fields else reading
-        setattr(owner, name, threads.in_turns(getattr(owner, name), partial(_same, steady)))
 
 
 PROCESS = "it starts another process"
@@ -321,7 +265,7 @@ def calm(journal: list[Event] | None = None) -> Iterator[World]:
     with ExitStack() as undo:
         undo.callback(gc.enable)
         gc.disable()
-        _make_equal(undo)
+        make_equal(undo)
         _world = World()
         _world.relay.journal = journal
         undo.callback(_end_world)
@@ -392,43 +336,6 @@ def _end_world() -> None:
     global _world
     threads.end()
     _world = None
-
-
-def _make_equal(undo: ExitStack) -> None:
-    """Make equal what else differs between runs: random numbers, and directories of others."""
-    from dask import sizeof
-    from distributed import Future, scheduler
-    from distributed.comm import inproc
-
-    undo.callback(random.setstate, random.getstate())
-    random.seed(0)
-    # Of it numpy's generators without a seed begin, and those of dask last for a session.
-    replace(random, "_urandom", random.Random(0).randbytes, undo)
-    if "dask.array.random" in sys.modules:
-        replace(sys.modules["dask.array.random"], "_cached_states", {}, undo)
-    if "numpy" in sys.modules:
-        from numpy import random as of_numpy
-
-        undo.callback(of_numpy.set_state, of_numpy.get_state())
-        of_numpy.seed(0)
-    steady: tuple[tuple[Any, str, Any], ...] = (
-        # How often it draws depends on what psutil reads.
-        (sizeof, "random", SimpleNamespace(sample=random.Random(0).sample)),
-        # Names and numbers that a process keeps for all its clusters.
-        (Future, "_uid", "future"),
-        (Future, "_counter", count()),
-        (scheduler.TaskState, "_run_id_iterator", count()),
-        (inproc.global_manager, "addr_suffixes", count(1)),
-        (inproc.global_manager, "listeners", WeakValueDictionary()),
-        (inproc, "os", SimpleNamespace(getpid=lambda: 1)),
-    )
-    for owner, name, value in steady:
-        replace(owner, name, value, undo)
-    # Workers purge what others left in it, and wait for locks there.
-    directory = tempfile.mkdtemp(prefix="schedprof-")
-    undo.callback(shutil.rmtree, directory, ignore_errors=True)
-    replace(tempfile, "tempdir", directory, undo)
-    replace(tempfile, "_name_sequence", map("{:08}".format, count()), undo)
 
 
 def _renew_offloading(undo: ExitStack) -> None:

@@ -1,0 +1,118 @@
+"""What is the same in each run of a test in virtual time, though it differs between processes.
+
+Sets of dask's objects have an order that is no address, psutil reads the same, and random numbers,
+names and counters begin anew.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+from weakref import WeakValueDictionary
+
+import psutil
+
+from pytest_schedprof.agent.patches import replace
+from pytest_schedprof.virtual import threads
+from pytest_schedprof.virtual.relay import Relay
+from pytest_schedprof.virtual.threads import steady_hash
+
+STEADY = 2**27
+"""What psutil reads in turns, in bytes or seconds; counters stand still."""
+
+
+def steady_hashes() -> None:
+    """Give objects that dask keeps in sets, whose hashes are addresses, other ones for good."""
+    from distributed import Client
+    from distributed.active_memory_manager import ActiveMemoryManagerPolicy
+    from distributed.comm.core import Comm
+    from distributed.core import ConnectionPool, Server, rpc
+    from distributed.scheduler import TaskGroup
+    from distributed.worker_state_machine import TaskState
+
+    of_addresses: tuple[Any, ...] = (
+        ActiveMemoryManagerPolicy,
+        Client,
+        Comm,
+        ConnectionPool,
+        Server,
+        rpc,
+    )
+    for kind in of_addresses:
+        kind.__hash__ = steady_hash
+    of_slots: tuple[tuple[Any, str], ...] = ((TaskGroup, "name"), (TaskState, "key"))
+    for kind, name in of_slots:
+        kind.__hash__ = _hash_by(name)
+
+
+def _hash_by(name: str) -> Callable[[Any], int]:
+    """Return a method that hashes an attribute."""
+
+    def steady(owner: Any) -> int:
+        return hash(getattr(owner, name))
+
+    return steady
+
+
+def _same(steady: object, _relay: Relay) -> object:
+    return steady
+
+
+def steady_readings() -> None:
+    """Let psutil read the same in each run of a test in turns."""
+    readings: tuple[tuple[Any, str, Any], ...] = (
+        (psutil.Process, "memory_info", psutil.Process().memory_info()),
+        (psutil.Process, "cpu_percent", 0.0),
+        (psutil, "cpu_times", psutil.cpu_times()),
+        (psutil, "net_io_counters", psutil.net_io_counters()),
+        (psutil, "disk_io_counters", psutil.disk_io_counters()),
+    )
+    for owner, name, reading in readings:
+        fields = getattr(reading, "_fields", ())
+        steady = type(reading)(*[STEADY for _ in fields]) if fields else reading
+        setattr(owner, name, threads.in_turns(getattr(owner, name), partial(_same, steady)))
+
+
+def make_equal(undo: ExitStack) -> None:
+    """Make equal what else differs between runs: random numbers, and directories of others."""
+    from dask import sizeof
+    from distributed import Future, scheduler
+    from distributed.comm import inproc
+
+    undo.callback(random.setstate, random.getstate())
+    random.seed(0)
+    # Of it numpy's generators without a seed begin, and those of dask last for a session.
+    replace(random, "_urandom", random.Random(0).randbytes, undo)
+    if "dask.array.random" in sys.modules:
+        replace(sys.modules["dask.array.random"], "_cached_states", {}, undo)
+    if "numpy" in sys.modules:
+        from numpy import random as of_numpy
+
+        undo.callback(of_numpy.set_state, of_numpy.get_state())
+        of_numpy.seed(0)
+    steady: tuple[tuple[Any, str, Any], ...] = (
+        # How often it draws depends on what psutil reads.
+        (sizeof, "random", SimpleNamespace(sample=random.Random(0).sample)),
+        # Names and numbers that a process keeps for all its clusters.
+        (Future, "_uid", "future"),
+        (Future, "_counter", count()),
+        (scheduler.TaskState, "_run_id_iterator", count()),
+        (inproc.global_manager, "addr_suffixes", count(1)),
+        (inproc.global_manager, "listeners", WeakValueDictionary()),
+        (inproc, "os", SimpleNamespace(getpid=lambda: 1)),
+    )
+    for owner, name, value in steady:
+        replace(owner, name, value, undo)
+    # Workers purge what others left in it, and wait for locks there.
+    directory = tempfile.mkdtemp(prefix="schedprof-")
+    undo.callback(shutil.rmtree, directory, ignore_errors=True)
+    replace(tempfile, "tempdir", directory, undo)
+    replace(tempfile, "_name_sequence", map("{:08}".format, count()), undo)
