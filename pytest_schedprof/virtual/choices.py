@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from dask import sizeof as sizeof_module
 from distributed import Future, Scheduler
 
+from pytest_schedprof.virtual import threads
 from pytest_schedprof.virtual.conductor import Conductor
 from pytest_schedprof.virtual.journal import Journal, Names, Table
 from pytest_schedprof.virtual.lines import Line
@@ -222,9 +223,12 @@ class _Names:
         This replaces a function that `uuid4` calls: modules may have imported `uuid4` by its name.
         """
         caller = sys._getframe(1)
-        if caller.f_globals is not vars(uuid) or caller.f_back is None:
+        place = caller.f_back
+        if place is not None and place.f_globals is vars(threads):
+            place = place.f_back  # in a process for tests in turns one of theirs stands before it
+        if caller.f_globals is not vars(uuid) or place is None:
             return _REAL_URANDOM(size)
-        name = self._of_place(caller.f_back)
+        name = self._of_place(place)
         return _REAL_URANDOM(size) if name is None else name.bytes
 
     def _of_place(self, caller: FrameType) -> uuid.UUID | None:

@@ -130,7 +130,7 @@ def test_seldom(schedprof_scheduler):
 
 @pytest.mark.schedprof("memory(optimistic) <= 40GiB", options=OFTEN)
 def test_often(schedprof_scheduler):
-    for _ in range(10):
+    for _ in range(30):
         burn(schedprof_scheduler, 0.01)
 """
 
