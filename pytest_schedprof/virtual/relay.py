@@ -108,7 +108,7 @@ class Runner:
 
 
 class Relay:
-    """The turns, the clock and the events to come of one test."""
+    """The turns, the clock and the agenda of one test."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -120,7 +120,7 @@ class Relay:
         self.journal: list[Event] | None = None
         """All that happens, if anybody will read it."""
         self.is_over = False
-        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = count()
         self._runners: dict[int, Runner] = {}
         self._begun: list[Runner] = []
@@ -156,7 +156,7 @@ class Relay:
 
     def at(self, when: int, action: Callable[[], None]) -> None:
         """Let something happen at a time, after what was to happen at that time before."""
-        heappush(self._events, (when, next(self._numbers), action))
+        heappush(self._agenda, (when, next(self._numbers), action))
 
     def enter(self, name: str) -> Runner:
         """Return a new runner, whose turn comes after those of all that can run now."""
@@ -240,12 +240,12 @@ class Relay:
                 runner = self._rung.popleft()
                 if runner.state is State.WAITING:
                     self._make_ready(runner, is_woken=True)
-            while self._events and self._events[0][0] <= self.now:
-                heappop(self._events)[2]()
+            while self._agenda and self._agenda[0][0] <= self.now:
+                heappop(self._agenda)[2]()
             if self._ready:
                 return self._ready.popleft()
-            if self._events and self._events[0][0] < LONGEST:
-                self.now = self._events[0][0]
+            if self._agenda and self._agenda[0][0] < LONGEST:
+                self.now = self._agenda[0][0]
             elif not self._bell.acquire(True, OUTSIDE_S):
                 self._tell_standstill()
 
@@ -269,9 +269,9 @@ class Relay:
 
     def _tell_standstill(self) -> None:
         """Raise an error in the test's own thread, which waits as all others do."""
-        waits = "time passes, and nothing comes of it" if self._events else "nothing is to come"
+        waits = "time passes, and nothing comes of it" if self._agenda else "nothing is to come"
         text = f"schedprof: all threads of the test wait, and {waits}:\n{self.describe()}"
-        self._events.clear()
+        self._agenda.clear()
         self.fail(StuckError(text))
 
     def describe(self) -> str:

@@ -82,15 +82,16 @@ def steady_readings() -> None:
 
 
 def make_equal(undo: ExitStack) -> None:
-    """Make equal what else differs between runs: random numbers, and directories of others."""
+    """Let what a process keeps for all its tests begin anew: random numbers, names, directories."""
     from dask import sizeof
     from distributed import Future, scheduler
     from distributed.comm import inproc
 
     undo.callback(random.setstate, random.getstate())
     random.seed(0)
-    # Of it numpy's generators without a seed begin, and those of dask last for a session.
+    # numpy's generators that get no seed draw theirs from it.
     replace(random, "_urandom", random.Random(0).randbytes, undo)
+    # dask keeps one generator for all tests of a session.
     if "dask.array.random" in sys.modules:
         replace(sys.modules["dask.array.random"], "_cached_states", {}, undo)
     if "numpy" in sys.modules:

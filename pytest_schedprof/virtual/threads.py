@@ -140,10 +140,10 @@ ADDR_NO_RANDOMIZE = 0x0040000
 
 
 def replace_process(command: Sequence[str]) -> NoReturn:
-    """Run another program of Python in this process, as it would run on any other day.
+    """Run another program of Python in this process, with one hash seed and one place of memory.
 
-    It has the same addresses each time, if the system allows it: these order sets of classes, and
-    before Python 3.12 those of tuples with None.
+    Addresses order sets of classes, and before Python 3.12 those of tuples with None. Where the
+    system forbids it, they stay random.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).personality(ADDR_NO_RANDOMIZE)
