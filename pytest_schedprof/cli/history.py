@@ -7,7 +7,7 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-from pytest_schedprof.cli.main import complain, say
+from pytest_schedprof.cli.main import at_once, complain, say
 from pytest_schedprof.errors import ArtifactError, SettingsError
 from pytest_schedprof.judge.explanation import why_stepped
 from pytest_schedprof.judge.series import Choice, series_in
@@ -17,7 +17,7 @@ from pytest_schedprof.report.commands import HISTORY_VERSION, as_json, as_markdo
 from pytest_schedprof.report.comparisons import explanation_lines
 from pytest_schedprof.report.markup import bars_for
 from pytest_schedprof.store.places import without_secrets
-from pytest_schedprof.store.runs import Archive
+from pytest_schedprof.store.runs import Archive, results_of
 
 RUNS = 200
 """Runs to read by default: the time to find change points is quadratic in their number."""
@@ -110,11 +110,11 @@ def _history(arguments: argparse.Namespace) -> History:
     archive = Archive(arguments.place)
     runs = archive.runs(branch=arguments.branch, last=arguments.last)
     choice = Choice(arguments.test, frozenset(arguments.metric), arguments.function)
-    series = tuple(series_in(archive, runs, choice))
+    series = tuple(series_in(archive, runs, choice, at_once))
     if series:
         return History(len(runs), series, tuple(archive.skipped))
     tests = {test_id for stored in runs for test_id in stored.files}
-    readable = [name for name in sorted(tests) if any(archive.results(runs, name))]
+    readable = [name for name in sorted(tests) if any(results_of(runs, name, archive.skipped))]
     if not readable:
         place = without_secrets(arguments.place)
         lines = [f"schedprof: the runs in {place!r} have no results", *archive.skipped]

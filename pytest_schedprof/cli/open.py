@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.cli.main import add_run, say
+from pytest_schedprof.cli.main import add_run, at_once, say
 from pytest_schedprof.model.backend import artifacts_of, kind_of
 from pytest_schedprof.store.run_directory import in_use
 from pytest_schedprof.store.runs import KeptRun, KeptTest, find_run
@@ -79,7 +79,7 @@ def _written(run: Path, other: str | None, history: str | None) -> Path:
 
     against = find_run(Path(other)).path if other else None
     place = str(run.parent) if history == "" else history or ""
-    return write_pages(run, against, place, known=BackendRegistry().facts)
+    return write_pages(run, against, place, known=BackendRegistry().facts, work=at_once)
 
 
 def _serve(run: KeptRun, test: KeptTest | None, *, is_quiet: bool) -> None:

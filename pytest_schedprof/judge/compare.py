@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil, log2, sqrt
 from typing import TypeAlias, TypeVar
 
@@ -51,6 +52,7 @@ from pytest_schedprof.model.comparison import (
     Thresholds,
 )
 from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.run import Work
 
 Earlier: TypeAlias = Mapping[str, Sequence[Result]]
 """The results by test in the runs before the newest one of a series."""
@@ -65,6 +67,7 @@ def compare(
     *,
     names: tuple[str, str] = ("before", "after"),
     earlier: Earlier | None = None,
+    work: Work = map,
 ) -> Report:
     """Compare all tests of two sets of results, and list the tests that only one set has.
 
@@ -73,21 +76,21 @@ def compare(
         after: the later results.
         names: of the two sets.
         earlier: the runs before the first set, if that is the newest run of a series.
+        work: does the work on all tests.
     """
     old_ids, new_ids = set[str](), set[str]()
     comparisons: list[Comparison] = []
-    for test_id in dict.fromkeys((*before, *after)):
-        olds, news = (measurements(side.get(test_id, ())) for side in (before, after))
-        if olds:
-            old_ids.add(test_id)
-            comparisons += _of_test(test_id, olds, news, earlier)
-        if news:
-            new_ids.add(test_id)
+    test_ids = list(dict.fromkeys((*before, *after)))
+    compared = work(partial(_of_test, before, after, earlier), test_ids)
+    for test_id, (is_old, is_new, of_test) in zip(test_ids, compared, strict=True):
+        old_ids |= {test_id} if is_old else set()
+        new_ids |= {test_id} if is_new else set()
+        comparisons += of_test
     unusable = {*after} - new_ids
     renamed = renamed_tests(old_ids - new_ids - unusable, new_ids - old_ids)
     for old, new in renamed:
         olds, news = measurements(before[old]), measurements(after[new])
-        comparisons += _of_test(old, olds, news, earlier)
+        comparisons += _of_backends(old, olds, news, earlier)
     return Report(
         *names,
         tuple(sorted(comparisons, key=lambda of: (of.test_id, of.backend))),
@@ -99,6 +102,18 @@ def compare(
 
 
 def _of_test(
+    before: Mapping[str, Sequence[Result]],
+    after: Mapping[str, Sequence[Result]],
+    earlier: Earlier | None,
+    test_id: str,
+) -> tuple[bool, bool, list[Comparison]]:
+    """Compare a test; also return whether each side measured it."""
+    olds, news = (measurements(side.get(test_id, ())) for side in (before, after))
+    comparisons = _of_backends(test_id, olds, news, earlier) if olds else ()
+    return bool(olds), bool(news), list(comparisons)
+
+
+def _of_backends(
     old_id: str, olds: Measurements, news: Measurements, earlier: Earlier | None
 ) -> Iterator[Comparison]:
     for (_, backend), (newest, *_) in news.items():

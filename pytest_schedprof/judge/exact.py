@@ -224,6 +224,10 @@ def _alone(metric: str, before: Measurement, after: Measurement) -> Iterator[Cha
     is_known = before.shows_scatter and metric not in TRAFFIC
     wavering = after.wavering(metric) if is_known else {}
     for subject, old, new, least_rise, rise in rows:
+        owner = owner_of_counted(subject) if subject else ""
+        if old == new and not old.error and not wavering.get(subject):  # as most are
+            yield Change(metric, subject, owner, Outcome.SAME, old.value, new.value, 0.0, 0.0)
+            continue
         contrast = unpaired(old, new)
         low = contrast.difference - ERRORS * contrast.error
         outcome, note = _outcome(contrast, least_rise, rise, total), ""
@@ -242,7 +246,7 @@ def _alone(metric: str, before: Measurement, after: Measurement) -> Iterator[Cha
         yield Change(
             metric,
             subject,
-            owner_of_counted(subject) if subject else "",
+            owner,
             outcome,
             contrast.before,
             contrast.after,

@@ -17,8 +17,8 @@ from pytest_schedprof.judge.series import Choice, series_in
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.explanation import Explanation
-from pytest_schedprof.model.run import Series
-from pytest_schedprof.report.pages import PageOfRun, page_of_test
+from pytest_schedprof.model.run import Series, TestEntry, Work
+from pytest_schedprof.report.pages import PageOfRun, RowOfTest, page_of_test, row_of
 from pytest_schedprof.report.trends import shown_series
 from pytest_schedprof.store.run_directory import PAGE, write
 from pytest_schedprof.store.runs import (
@@ -26,6 +26,7 @@ from pytest_schedprof.store.runs import (
     KeptRun,
     KeptTest,
     ResultsOfRuns,
+    attempt,
     decided_in_run,
     find_run,
 )
@@ -42,6 +43,7 @@ def write_pages(
     beside: Path | None = None,
     known: KnownBackends = NO_BACKENDS,
     explained: Sequence[Explanation] | None = None,
+    work: Work = map,
 ) -> Path:
     """Write the pages of a run and its tests; return the path of the first one.
 
@@ -52,6 +54,7 @@ def write_pages(
         beside: directory of the run that the session compared its tests with, for its samples.
         known: facts about backends, which tell what opens their files.
         explained: why tests regressed, if the session has found that out; else it is found here.
+        work: does the work on all tests.
 
     Raises:
         ArtifactError: if there is no run, or if the pages cannot be written.
@@ -61,38 +64,68 @@ def write_pages(
     compared: dict[str, list[Comparison]] = {}
     if against is not None:
         before = find_run(against)
-        compared = _comparisons(before, run)
+        compared = _comparisons(before, run, work)
     elif beside is not None:
         with suppress(ArtifactError):  # without it no flame graph shows a difference
             before = find_run(beside)
-    series, words = _past(history) if history else ((), "")
-    saved, pairs = Saved(run.path), Pairs(run.path, str(run.path.parent), against)
+    series, words = _past(history, work) if history else ((), "")
+    pages = _Pages(run, before, against, known, explained, series)
     page, reasons = PageOfRun(known), list(explained or ())
-    for test in run.attempts():
-        if against and before and test.result:
-            mine = tuple(compared.get(test.entry.test_id, ()))
-            result = replace(test.result, baseline=before.path.name, comparisons=mine)
-            test = replace(test, result=result)
-        page.add(test)
-        if test.result is None:
-            continue
-        if explained is None and test.result.has_regressed:
-            reasons += why_regressed([KeptTest(test.directory, test.result)], pairs)
-        name = test.entry.test_id
-        of_test = [explanation for explanation in reasons if explanation.test_id == name]
-        past = shown_series(figure for figure in series if figure.setting.test_id == name)
-        other = other_of(test, before, saved)
-        text = page_of_test(test, run.path, other, known, of_test, past)
-        write(test.directory / PAGE, _encoded(text))
+    items = [(entry, tuple(compared.get(entry.test_id, ()))) for entry in run.record.tests]
+    for row, of_test in work(pages.write, items):
+        page.add(row)
+        reasons += of_test if explained is None else ()
     write(run.path / PAGE, _encoded(page.text(run.record, reasons, series, words)))
     return run.path / PAGE
+
+
+class _Pages:
+    """The pages of the tests of a run."""
+
+    def __init__(
+        self,
+        run: KeptRun,
+        before: KeptRun | None,
+        against: Path | None,
+        known: KnownBackends,
+        explained: Sequence[Explanation] | None,
+        series: Sequence[Series],
+    ) -> None:
+        """Take what is the same for all tests, as `write_pages` has it."""
+        self._run, self._before, self._known = run, before, known
+        self._against, self._explained, self._series = against, explained, series
+        self._saved = Saved(run.path)
+        self._pairs = Pairs(run.path, str(run.path.parent), against)
+
+    def write(
+        self, item: tuple[TestEntry, tuple[Comparison, ...]]
+    ) -> tuple[RowOfTest, list[Explanation]]:
+        """Write the page of a test; return what the page of the run shows, and why it regressed."""
+        entry, comparisons = item
+        test = attempt(self._run.path, entry)
+        if self._against and self._before and test.result:
+            name = self._before.path.name
+            test = replace(
+                test, result=replace(test.result, baseline=name, comparisons=comparisons)
+            )
+        row = row_of(test, self._known)
+        if test.result is None:
+            return row, []
+        reasons = [of for of in self._explained or () if of.test_id == entry.test_id]
+        if self._explained is None and test.result.has_regressed:
+            reasons = list(why_regressed([KeptTest(test.directory, test.result)], self._pairs))
+        past = shown_series(of for of in self._series if of.setting.test_id == entry.test_id)
+        other = other_of(test, self._before, self._saved)
+        text = page_of_test(test, self._run.path, other, self._known, reasons, past)
+        write(test.directory / PAGE, _encoded(text))
+        return row, reasons
 
 
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _comparisons(before: KeptRun, run: KeptRun) -> dict[str, list[Comparison]]:
+def _comparisons(before: KeptRun, run: KeptRun, work: Work) -> dict[str, list[Comparison]]:
     """Return the comparisons of each test with another run, as its session would have made them.
 
     Raises:
@@ -100,7 +133,7 @@ def _comparisons(before: KeptRun, run: KeptRun) -> dict[str, list[Comparison]]:
     """
     sides = before, run
     results, names = map(ResultsOfRuns, sides), (before.path.name, run.path.name)
-    report = compare(*results, names=names)
+    report = compare(*results, names=names, work=work)
     if not report.comparisons:
         raise BaselineError(
             f"schedprof: {str(before.path)!r} and {str(run.path)!r} have no test in common that "
@@ -113,7 +146,7 @@ def _comparisons(before: KeptRun, run: KeptRun) -> dict[str, list[Comparison]]:
     return comparisons
 
 
-def _past(place: str) -> tuple[list[Series], str]:
+def _past(place: str, work: Work) -> tuple[list[Series], str]:
     """Return the series of the newest runs at a path or URL, and what these are in words.
 
     Raises:
@@ -121,6 +154,6 @@ def _past(place: str) -> tuple[list[Series], str]:
     """
     archive = Archive(place)
     runs = archive.runs(last=MOST_RUNS)
-    series = list(series_in(archive, runs, Choice()))
+    series = list(series_in(archive, runs, Choice(), work))
     skipped = f"; {len(archive.skipped)} could not be read" if archive.skipped else ""
     return series, f"{len(runs)} runs in order of commits{skipped}"

@@ -22,7 +22,7 @@ from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends, kind_of
 from pytest_schedprof.model.comparison import Difference, FirstDifference
 from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.limit import Verdict
-from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.result import BackendResult, Result, SampledShares
 from pytest_schedprof.model.run import Run, Series
 from pytest_schedprof.report import changes, results, tables, trends, words
 from pytest_schedprof.report.code import code_of
@@ -119,13 +119,10 @@ class PageOfRun:
         self._tests: list[TestFiles] = []
         self._shares = tables.SharesOfRun()
 
-    def add(self, test: TestFiles) -> None:
-        if test.result:
-            backend = tables.sampling(test.result, self._known)
-            if backend and backend.shares:
-                self._shares.add(backend.shares)
-            test = replace(test, result=_as_in_row(test.result))
-        self._tests.append(test)
+    def add(self, row: RowOfTest) -> None:
+        if row.shares:
+            self._shares.add(row.shares)
+        self._tests.append(row.test)
 
     def text(
         self,
@@ -170,8 +167,23 @@ class PageOfRun:
         )
 
 
+class RowOfTest(NamedTuple):
+    """What the page of a run shows of a test."""
+
+    test: TestFiles
+    """Its result is without what the row does not show."""
+    shares: SampledShares | None
+
+
+def row_of(test: TestFiles, known: KnownBackends = NO_BACKENDS) -> RowOfTest:
+    if test.result is None:
+        return RowOfTest(test, None)
+    backend = tables.sampling(test.result, known)
+    reduced = replace(test, result=_as_in_row(test.result))
+    return RowOfTest(reduced, backend.shares if backend else None)
+
+
 def _as_in_row(result: Result) -> Result:
-    """Return a result without what its row in the page of a run does not show."""
     backends = []
     for backend in result.backends:
         shares = backend.shares

@@ -90,7 +90,7 @@ class KeptRun:
     def attempts(self, test_id: str = "") -> Iterator[TestFiles]:
         """Yield the attempts at a test, or at all tests, each with its record if it can be read."""
         return (
-            _attempt(self.path, entry)
+            attempt(self.path, entry)
             for entry in self.record.tests
             if test_id in ("", entry.test_id)
         )
@@ -280,13 +280,6 @@ class Archive:
         chosen.sort(key=lambda item: (item[0], item[1].record.started_at, item[1].record.run_id))
         return [run for _, run in chosen[-last:]]
 
-    def results(self, runs: Iterable[KeptRun], test_id: str) -> Iterator[tuple[Run, Result]]:
-        """Yield a test's results in these runs."""
-        for stored in runs:
-            for file in stored.files.get(test_id, ()):
-                if result := self._record(file, Result):
-                    yield stored.record, result
-
     def _runs(self) -> list[tuple[datetime, KeptRun]]:
         """Return each run with its time."""
         folder = self._folder
@@ -294,7 +287,7 @@ class Archive:
             raise ArtifactError(f"schedprof: there is no {str(folder)!r}")
         runs = []
         for file in folder.below(RUN_FILE):
-            if (record := self._record(file, Run)) is None:
+            if (record := _record(file, Run, self.skipped)) is None:
                 continue
             run = with_tests(record, file.parent)
             time = run.commit.time if run.commit else run.started_at
@@ -307,12 +300,23 @@ class Archive:
             raise ArtifactError("\n".join([f"schedprof: no run in {str(folder)!r}", *self.skipped]))
         return runs
 
-    def _record(self, file: Folder, kind: type[Record]) -> Record | None:
-        try:
-            return decode(file.read(), str(file), kind)
-        except ArtifactError as error:
-            self.skipped.append(" ".join(str(error).split()))
-            return None
+
+def results_of(
+    runs: Iterable[KeptRun], test_id: str, skipped: list[str]
+) -> Iterator[tuple[Run, Result]]:
+    """Yield a test's results in these runs; add to `skipped` which records cannot be read."""
+    for stored in runs:
+        for file in stored.files.get(test_id, ()):
+            if result := _record(file, Result, skipped):
+                yield stored.record, result
+
+
+def _record(file: Folder, kind: type[Record], skipped: list[str]) -> Record | None:
+    try:
+        return decode(file.read(), str(file), kind)
+    except ArtifactError as error:
+        skipped.append(" ".join(str(error).split()))
+        return None
 
 
 def _branch(stored: KeptRun) -> str:
@@ -426,7 +430,7 @@ class TestFiles:
         return self.result.verdict if self.result else self.entry.verdict
 
 
-def _attempt(path: Path, entry: TestEntry) -> TestFiles:
+def attempt(path: Path, entry: TestEntry) -> TestFiles:
     directory = path / entry.directory
     if not entry.directory:
         return TestFiles(entry, directory, None, "its artifacts could not be stored")

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
+from support import wait_for
 
 from pytest_schedprof.cli import main
+from pytest_schedprof.errors import ArtifactError
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -41,3 +49,50 @@ def test_help_of_each_command_shows_an_example_of_it(name: str) -> None:
 @pytest.mark.parametrize("name", PARSERS)
 def test_each_command_is_documented(name: str) -> None:
     assert f"| [`{name}`](" in (DOCS / "options.md").read_text()
+
+
+def test_many_items_are_done_in_several_processes_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    done = list(main.at_once(partial(place_and, 3), range(main.MANY)))
+    assert [product for _, product in done] == [3 * item for item in range(main.MANY)]
+    assert os.getpid() not in {place for place, _ in done}
+    (alone,) = main.at_once(partial(place_and, 3), [5])
+    assert alone == (os.getpid(), 15)
+
+
+def place_and(factor: int, item: int) -> tuple[int, int]:
+    return os.getpid(), factor * item
+
+
+def test_what_one_process_raises_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    with pytest.raises(ArtifactError, match="'run' is corrupt"):
+        list(main.at_once(refuse, range(main.MANY)))
+
+
+def refuse(item: int) -> None:
+    raise ArtifactError(f"schedprof: {'run'!r} is corrupt")
+
+
+HANGING = """
+import os, sys, time
+from pytest_schedprof.cli import main
+
+def hang(item):
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+
+os.cpu_count = lambda: 2
+list(main.at_once(hang, range(main.MANY)))
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_processes_end_with_the_command(end: signal.Signals) -> None:
+    command = [sys.executable, "-c", HANGING]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        helpers = [psutil.Process(int(process.stdout.readline())) for _ in range(2)]
+        process.send_signal(end)
+        assert process.wait(60) == -end
+    wait_for(lambda: not any(helper.is_running() for helper in helpers), "the helpers' end")

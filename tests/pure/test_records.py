@@ -45,6 +45,7 @@ from pytest_schedprof.store.runs import (
     read_run_record,
     removable,
     remove,
+    results_of,
     unreported,
 )
 
@@ -252,8 +253,8 @@ def test_a_session_that_was_killed_has_the_tests_that_ended(killed: RunDirectory
     assert kept.test("second").result.test_id == "a.py::test_second"
     for spec in (str(killed.path), str(killed.root)):
         assert {of.test_id for of in load(spec, "").results} == {name for name, _ in expected}
-    archive = Archive(str(killed.root))
-    read = [pair for name, _ in expected for pair in archive.results(archive.runs(), name)]
+    runs = Archive(str(killed.root)).runs()
+    read = [pair for name, _ in expected for pair in results_of(runs, name, [])]
     assert [result.test_id for _, result in read] == [name for name, _ in expected]
     assert last_records(killed.root, 9) == []
 
