@@ -2,6 +2,7 @@
 
     python benchmarks/backtest.py [--corpus DIR ...] [--only COMMIT ...] [--output TABLE.md]
     python benchmarks/backtest.py --null RELEASE ... [--seeds 0 1 2 3]
+    python benchmarks/backtest.py --checkout DISTRIBUTED [--file NAME ...]
 
 Each patch is a commit that made the scheduler, graph intake or the client cheaper. An environment
 of the release that has it is made by the plugin's own cache. In a copy of that environment the
@@ -18,6 +19,10 @@ are compared.
   take the hash seeds of `--seeds` in turns; with `--null` each runs with every seed.
 - broken: workloads that failed in a session for another reason, or ran no task. They are no passes:
   the exit status is 1 then, as it is with a patch that was refused.
+
+With `--checkout`, a repository of distributed, the workloads are its own tests instead, as
+each release had them: whole files of them, unchanged, in virtual time under `counts`. Tests that
+fail in a release are left out.
 
 A directory of patches has a README.md with a table as in `corpus.py`, or each patch has a line
 `Release: 2025.4.0` before its first file, or `--release` gives one for all. Sessions whose results
@@ -55,10 +60,10 @@ SHARED = HERE.parents[1] / "shared" / "corpus"
 MAKING_S = 900.0
 
 SETTINGS = ("--schedprof", "--schedprof-timeout=90")  # for a busy machine
+SHIPPED = "shipped.py"
 PYTEST = (
     "-m",
     "pytest",
-    "--noconftest",
     "-q",
     "-p",
     "no:cacheprovider",
@@ -88,6 +93,10 @@ class Bounds:
     """Further options of pytest."""
     seed: str = "random"
     """Hash seed of the tests' process."""
+    checkout: Path | None = None
+    """Repository of distributed, if its own tests are the workloads."""
+    files: tuple[str, ...] = ()
+    """Names of the files of these tests, without `test_`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +106,14 @@ class Side:
     name: str
     whole: tuple[Result, ...]
     """Of workloads that did their work."""
+    expected: frozenset[str] = frozenset(WORKLOADS)
+    """Names of the workloads that must be whole."""
 
     @property
     def broken(self) -> list[str]:
-        """The other workloads."""
-        whole = {workload_of(comparison.test_id) for comparison in self.whole}
-        return [f"{workload} ({self.name})" for workload in WORKLOADS if workload not in whole]
+        """Those that are not."""
+        whole = {workload_of(result.test_id) for result in self.whole}
+        return [f"{workload} ({self.name})" for workload in sorted(self.expected - whole)]
 
     def against(self, other: Side) -> list[Comparison]:
         """Compare another side with this one, workload by workload."""
@@ -179,8 +190,9 @@ class Row:
 
 
 def workload_of(test_id: str) -> str:
-    """Return the workload's name in the ID of a test."""
-    return test_id.partition("[")[2].removesuffix("]")
+    """Return the workload's name in the ID of a test; another test is one itself."""
+    file, _, name = test_id.partition("::")
+    return name.partition("[")[2].removesuffix("]") if file == SHIPPED else name
 
 
 def is_whole(result: Result) -> bool:
@@ -215,7 +227,8 @@ class Trials:
             seed = self.seeds[len(self.releases) % len(self.seeds)]
             self.releases[patch.release] = self._release(good, patch.release, seed, row)
         release = self.releases[patch.release]
-        side = session(bad, place / f"run-{release.bounds.seed}", release.bounds)
+        seed = release.bounds.seed
+        side = session(bad, place / f"run-{seed}", release.bounds, release=patch.release)
         compared = release.first.against(side)
         row.compared = len(compared)
         row.broken += side.broken
@@ -228,7 +241,9 @@ class Trials:
         """Run the workloads twice in a release; the second run is a null arm of this row."""
         bounds = replace(self.bounds, seed=seed)
         own = self.place / f"release-{name}-{seed}"
-        first, second = (session(interpreter, own / name, bounds) for name in ("first", "second"))
+        first, second = (
+            session(interpreter, own / side, bounds, release=name) for side in ("first", "second")
+        )
         row.null = first.against(second)
         row.broken = [*first.broken, *second.broken]
         return Release(bounds, first)
@@ -272,19 +287,24 @@ def site_of(interpreter: Path) -> Path:
 
 
 def session(
-    interpreter: Path, place: Path, bounds: Bounds, *options: str, packages: Path | None = None
+    interpreter: Path,
+    place: Path,
+    bounds: Bounds,
+    *options: str,
+    packages: Path | None = None,
+    release: str = "",
 ) -> Side:
     """Run the workloads with an interpreter, unless they have run, and return their results.
 
-    Packages of the given directory are imported before all others.
+    Packages of the given directory are imported before all others. The release is that of
+    distributed's own tests.
     """
     output_file = place / "said.txt"
     if not output_file.exists():
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
-        shutil.copy(HERE / "shipped.py", place)
-        settings = (*SETTINGS, f"--schedprof-scale={bounds.tasks}")
-        command = [str(interpreter), *PYTEST, "shipped.py", *settings, *options, *bounds.options]
+        words = own_tests(place, bounds, release) if bounds.checkout else shipped(place, bounds)
+        command = [str(interpreter), *PYTEST, *words, *SETTINGS, *options, *bounds.options]
         deadline = time.monotonic() + bounds.session_s
         try:
             more = {"PYTHONHASHSEED": bounds.seed}
@@ -296,11 +316,32 @@ def session(
         output_file.write_text(said)
     written = sorted(place.glob(".schedprof/2*/tests/*/result.json"))
     results = (read_record(path, Result) for path in written)
-    side = Side(place.name, tuple(result for result in results if is_whole(result)))
+    expected = frozenset[str]() if bounds.checkout else frozenset(WORKLOADS)
+    side = Side(place.name, tuple(result for result in results if is_whole(result)), expected)
     if not side.whole:
         last = (output_file.read_text().strip().splitlines() or ["no output"])[-1]
         raise NotRunError(f"no workload ran in {place.name}: {last}")
     return side
+
+
+def shipped(place: Path, bounds: Bounds) -> list[str]:
+    """Put the shipped workloads into a directory; return the words for pytest."""
+    shutil.copy(HERE / SHIPPED, place)
+    return ["--noconftest", SHIPPED, f"--schedprof-scale={bounds.tasks}"]
+
+
+def own_tests(place: Path, bounds: Bounds, release: str) -> list[str]:
+    """Put distributed's own tests of a release into a directory; return the words for pytest."""
+    names = [f"test_{name}.py" for name in bounds.files]
+    for name in names:
+        blob = f"{release}:distributed/tests/{name}"
+        shown = subprocess.run(
+            ["git", "-C", str(bounds.checkout), "show", blob], capture_output=True, check=True
+        )
+        (place / name).write_bytes(shown.stdout)
+    (place / "conftest.py").write_text("from distributed.utils_test import *\n")
+    unneeded = ["-p", "no:asyncio", "-p", "no:randomly", "-p", "no:warnings", "-m"]
+    return [*unneeded, "not slow and not avoid_ci", "--schedprof-cluster=virtual", *names]
 
 
 def alarms(compared: Sequence[Comparison]) -> list[Comparison]:
@@ -371,6 +412,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--release", default="", help="release of patches that name none")
     parser.add_argument("--only", nargs="+", default=(), metavar="COMMIT")
     parser.add_argument("--null", nargs="+", metavar="RELEASE", help="no patches, but null arms")
+    parser.add_argument("--checkout", type=Path, help="distributed, to run its own tests")
+    parser.add_argument("--file", nargs="+", default=["scheduler"], help="names of their files")
     parser.add_argument("--seeds", nargs="+", default=["random"], help="hash seeds")
     parser.add_argument("--tasks", type=int, default=SIZE)
     parser.add_argument("--most", type=float, default=900.0, help="seconds of a session")
@@ -381,7 +424,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for corpus in command_line.corpus:
         if not corpus.is_dir() and not command_line.null:
             parser.error(f"there is no directory {corpus}; give --corpus DIR")
-    bounds = Bounds(command_line.tasks, command_line.most, tuple(command_line.option))
+    bounds = Bounds(
+        command_line.tasks,
+        command_line.most,
+        tuple(command_line.option),
+        checkout=command_line.checkout,
+        files=tuple(command_line.file),
+    )
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="backtest-") as temporary:
         trials = Trials(

@@ -317,6 +317,8 @@ def is_in_virtual_time(holder: Any) -> bool:
 
 def clockwork_of(holder: Any) -> tuple[Sequence[str], Sequence[str]]:
     """Return functions that are not counted, nor what they call; and those that are, without it."""
+    if getattr(holder, "is_in_turns", False):
+        return NOT_COUNTED, HEARTBEATS
     if not is_in_virtual_time(holder):
         return (*PERIODIC, *HEARTBEATS, *NOT_COUNTED), ()
     if len(holder.workers) <= MOST_WORKERS:

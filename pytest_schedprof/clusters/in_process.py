@@ -48,6 +48,8 @@ class Schedulers(OwnProcess):
         """Whether there was any scheduler."""
         self.has_client = False
         """Whether the test had a client, of whichever scheduler."""
+        self.is_in_turns = False
+        """Whether all threads run in turns and by a virtual clock, so that each run is the same."""
         self.threads: set[int] = set()
         """Identifiers of the threads in which their event loops ran."""
         self.validated = False
@@ -208,6 +210,7 @@ class InProcess:
         self.schedulers.watch()
         self.window: Any = None
         is_virtual = may_be_virtual and not self.schedulers.has_client
+        self.schedulers.is_in_turns = is_virtual
         kind = OWN_VIRTUAL if is_virtual else IN_PROCESS
         self.cluster = SimpleNamespace(kind=kind, death=self.death, is_ours=True)
         self.control: Any = self

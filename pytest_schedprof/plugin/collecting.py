@@ -153,7 +153,7 @@ class Collector:
 
     def keep(self, packed: str, *, is_repeated: bool = False) -> None:
         """Keep a result until the end of the session, of which there may be thousands."""
-        (self.repeated if is_repeated else self.packed).append(zlib.compress(packed.encode(), 1))
+        (self.repeated if is_repeated else self.packed).append(zlib.compress(packed.encode()))
 
     def results(self) -> list[StoredResult]:
         # Not a property: older releases of pluggy read every attribute of a registered plugin.

@@ -292,8 +292,9 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
         result = profiled.record(outcome)
         report.__dict__["schedprof"] = pack(result, profiled.directory)
         # JUnit takes the properties of the teardown's report, which come from the item.
-        for properties in (item.user_properties, report.user_properties):
-            properties.extend(properties_of(result, profiled.directory))
+        properties = list(properties_of(result, profiled.directory))  # thousands of tests keep them
+        item.user_properties += properties
+        report.user_properties += properties
         profiled.conclude(outcome)  # last: the session tells of tests that it cannot keep
     except Exception as error:  # the test's monkeypatches are still active
         complaint = "\n".join(filter(None, [complaint, str(as_own(error))]))

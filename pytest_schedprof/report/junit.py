@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from sys import intern
 
 import msgspec
 
@@ -27,7 +28,10 @@ OWNERS_TOLD = 5
 
 
 def properties_of(result: Result, directory: Path | None) -> Iterator[Property]:
-    """Return all properties; without a directory, the place of the artifacts is missing."""
+    """Return all properties; without a directory, the place of the artifacts is missing.
+
+    Names are interned: thousands of tests keep the same ones.
+    """
     yield "schedprof_verdict", result.verdict.value
     if directory is not None:
         yield "schedprof_artifacts", str(directory)
@@ -44,14 +48,14 @@ def properties_of(result: Result, directory: Path | None) -> Iterator[Property]:
 
 def _of_backend(backend: BackendResult) -> Iterator[Property]:
     start = f"schedprof_{backend.backend}"
-    yield f"{start}_tasks", str(backend.window.tasks)
+    yield intern(f"{start}_tasks"), str(backend.window.tasks)
     for (metric, subject), amount in amounts_of(backend):
         if not subject:  # not of functions and owners, which are many
-            yield f"{start}_{metric}", _figure(amount.value)
+            yield intern(f"{start}_{metric}"), _figure(amount.value)
     for owner in backend.shares.owners[:OWNERS_TOLD] if backend.shares else ():
-        yield f"{start}_share_{owner.owner}", _figure(owner.share.value)
+        yield intern(f"{start}_share_{owner.owner}"), _figure(owner.share.value)
     for name in backend.artifacts:
-        yield f"{start}_artifact", name
+        yield intern(f"{start}_artifact"), intern(name)
 
 
 def _figure(amount: float) -> str:

@@ -68,6 +68,9 @@ def test_each_session_counts_the_same(project: Project, monkeypatch: pytest.Monk
     project.run(*VIRTUALLY, "--schedprof-check", "--schedprof-save=main").assert_outcomes(passed=3)
     before = counted(project)
     assert set(before) == {"test_moves", "test_threads", "test_in_a_thread"}
+    named, folded, _ = before["test_in_a_thread"]  # which sleeps for ten seconds
+    calls = {of.function: of.total["calls"] for of in (*named, *folded)}
+    assert calls["distributed.stealing:WorkStealing.balance"] >= 10, "the clock calls it"
     shutil.rmtree(project.run_directory)  # the baseline stays
     monkeypatch.setenv("PYTHONHASHSEED", "2")
     with busy_machine():
