@@ -141,8 +141,13 @@ def is_import(frame: FrameType) -> bool:
 
 def any_of(expressions: Iterable[str]) -> Callable[[str], bool]:
     """Return what tells whether a name matches any of these, each apart: they have named groups."""
+    return _any_of(tuple(expressions))
+
+
+@functools.cache  # each test asks for the same ones of all modules
+def _any_of(expressions: tuple[str, ...]) -> Callable[[str], bool]:
     compiled = [re.compile(expression) for expression in expressions]
-    return lambda name: any(pattern.fullmatch(name) for pattern in compiled)
+    return functools.cache(lambda name: any(pattern.fullmatch(name) for pattern in compiled))
 
 
 Wrapper = Callable[[Callable[[], Any]], Callable[[], Any]]

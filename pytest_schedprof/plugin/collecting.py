@@ -128,15 +128,13 @@ def collector_of(config: pytest.Config) -> Collector:
     return collector  # type: ignore[no-any-return]
 
 
-def _unpacked(compressed: bytes) -> StoredResult:
-    return unpack(zlib.decompress(compressed).decode())
-
-
 class Collector:
     """Collects the results of the session's tests, or of its pytest-xdist workers."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
+        self._first = b""
+        """The first of them, whose text is not repeated in others."""
         self.packed: list[bytes] = []
         """Results of tests, of which the last attempt counts."""
         self.repeated: list[bytes] = []
@@ -152,12 +150,19 @@ class Collector:
         """Further lines for the terminal: the page, the baseline, what went wrong with them."""
 
     def keep(self, packed: str, *, is_repeated: bool = False) -> None:
-        """Keep a result until the end of the session, of which there may be thousands."""
-        (self.repeated if is_repeated else self.packed).append(zlib.compress(packed.encode()))
+        """Keep a result until the end of the session: there may be thousands, which are alike."""
+        content = packed.encode()
+        self._first = self._first or content
+        compressor = zlib.compressobj(zdict=self._first)
+        compressed = compressor.compress(content) + compressor.flush()
+        (self.repeated if is_repeated else self.packed).append(compressed)
+
+    def _unpacked(self, compressed: bytes) -> StoredResult:
+        return unpack(zlib.decompressobj(zdict=self._first).decompress(compressed).decode())
 
     def results(self) -> list[StoredResult]:
         # Not a property: older releases of pluggy read every attribute of a registered plugin.
-        return [*map(_unpacked, self.packed), *self.unreported]
+        return [*map(self._unpacked, self.packed), *self.unreported]
 
     def finish(self, session: pytest.Session) -> None:
         """Write the record of the run, its summary, the baseline and the pages.
@@ -194,7 +199,7 @@ class Collector:
         run = run_of(self.config)
         if not self.packed and not run.path.is_dir():
             return  # no profiled test has begun
-        reported = [_unpacked(packed).directory for packed in (*self.packed, *self.repeated)]
+        reported = [self._unpacked(packed).directory for packed in (*self.packed, *self.repeated)]
         self.unreported = [
             StoredResult(str(path), result, figures_of(result))
             for path, result in unreported(run.path, reported)

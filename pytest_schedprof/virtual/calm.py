@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
+from itertools import count
 from multiprocessing.process import BaseProcess
 from selectors import SelectorKey
 from threading import main_thread
@@ -221,8 +222,24 @@ def prepare() -> None:
         return new_event_loop() if threads.active() is None else CalmLoop(_network())
 
     asyncio.new_event_loop = asyncio.events.new_event_loop = loop_of_world
+
+
+def _collect_garbage() -> None:
+    """Collect it before a test, during which nothing is collected.
+
+    Of what is alive only that is looked at which is younger than the last test: all else, such as
+    what is imported, would take longer than many a test. But some of it dies later, in cycles.
+    """
+    if next(_tests) % EVERY == 0:
+        gc.unfreeze()
     gc.collect()
-    gc.freeze()  # what is imported need not be looked at before each test
+    gc.freeze()
+
+
+_tests = count()
+
+EVERY = 50
+"""Tests after which all that is alive is looked at."""
 
 
 def _refuse_what_takes_no_turns() -> None:
@@ -261,7 +278,7 @@ def calm(journal: list[Event] | None = None) -> Iterator[World]:
     """Let the body run in virtual time, and write what happens in a journal, if there is one."""
     global _world
     prepare()
-    gc.collect()
+    _collect_garbage()
     with ExitStack() as undo:
         undo.callback(gc.enable)
         gc.disable()
