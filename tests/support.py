@@ -80,10 +80,10 @@ def descendants(process: psutil.Process | None = None) -> set[psutil.Process]:
     Fork servers are left out, and what has ended without its server having heard of it.
     """
     children = (process or psutil.Process()).children(recursive=True)
-    return {child for child in children if _runs(child) and not _is_server(child)}
+    return {child for child in children if runs(child) and not _is_server(child)}
 
 
-def _runs(process: psutil.Process) -> bool:
+def runs(process: psutil.Process) -> bool:
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:  # it has ended

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support import wait_for
+from support import descendants, runs, wait_for
 
 from pytest_schedprof.cli import main
 from pytest_schedprof.errors import ArtifactError
@@ -75,24 +75,23 @@ def refuse(item: int) -> None:
 
 
 HANGING = """
-import os, sys, time
+import os, time
 from pytest_schedprof.cli import main
 
-def hang(item):
-    print(os.getpid(), flush=True)
-    time.sleep(600)
-
-os.cpu_count = lambda: 2
-list(main.at_once(hang, range(main.MANY)))
+if __name__ == "__main__":
+    os.cpu_count = lambda: 2
+    list(main.at_once(time.sleep, [600] * main.MANY))
 """
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-def test_processes_end_with_the_command(end: signal.Signals) -> None:
-    command = [sys.executable, "-c", HANGING]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        helpers = [psutil.Process(int(process.stdout.readline())) for _ in range(2)]
+def test_processes_end_with_the_command(end: signal.Signals, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(HANGING)
+    with subprocess.Popen([sys.executable, str(script)]) as process:
+        command = psutil.Process(process.pid)
+        wait_for(lambda: len(descendants(command)) >= 2, "the helpers' start")
+        helpers = descendants(command)
         process.send_signal(end)
         assert process.wait(60) == -end
-    wait_for(lambda: not any(helper.is_running() for helper in helpers), "the helpers' end")
+    wait_for(lambda: not any(map(runs, helpers)), "the helpers' end")
