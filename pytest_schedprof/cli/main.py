@@ -92,11 +92,16 @@ def at_once(function: Callable[[Item], Done], items: Iterable[Item]) -> Iterable
     if count == 1 or len(everything) < MANY:
         yield from map(function, everything)
         return
-    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
 
     # The function brings what is the same for all items; it goes to each process once.
-    with ProcessPoolExecutor(count, initializer=_keep, initargs=(function,)) as pool:
-        yield from pool.map(_do, everything, chunksize=len(everything) // (8 * count) + 1)
+    try:
+        with ProcessPoolExecutor(count, initializer=_keep, initargs=(function,)) as pool:
+            yield from pool.map(_do, everything, chunksize=len(everything) // (8 * count) + 1)
+    except BrokenProcessPool:
+        raise SchedprofError(
+            "schedprof: a process that helped was killed, perhaps for want of memory: try again"
+        ) from None
 
 
 _kept: Callable[[Any], Any] = id

@@ -133,10 +133,10 @@ class Collector:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self._first = b""
-        """The first of them, whose text is not repeated in others."""
         self.packed: list[bytes] = []
         """Results of tests, of which the last attempt counts."""
+        self._first = b""
+        """Text of the first result: what others have of it is not kept again."""
         self.repeated: list[bytes] = []
         """Those of attempts that were repeated, as by pytest-rerunfailures."""
         self.unprofiled: dict[str, str] = {}

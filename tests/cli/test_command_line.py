@@ -15,7 +15,7 @@ import pytest
 from support import descendants, runs, wait_for
 
 from pytest_schedprof.cli import main
-from pytest_schedprof.errors import ArtifactError
+from pytest_schedprof.errors import ArtifactError, SchedprofError
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -68,6 +68,12 @@ def test_what_one_process_raises_is_raised(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     with pytest.raises(ArtifactError, match="'run' is corrupt"):
         list(main.at_once(refuse, range(main.MANY)))
+
+
+def test_a_helper_that_is_killed_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    with pytest.raises(SchedprofError, match="a process that helped was killed"):
+        list(main.at_once(os._exit, range(main.MANY)))
 
 
 def refuse(item: int) -> None:
