@@ -236,19 +236,21 @@ class Recorder:
             return
         client = dict(opened.unwatch())
         if death := self._death(0):
-            is_kept = keep and self._salvage(opened, client)
-            what = "its profile is kept up to then" if is_kept else "its profile is lost"
-            self.errors.append(SchedulerLostError(f"schedprof: {death}; {what}"))
+            self._lose(f"schedprof: {death}", opened if keep else None, client)
         elif not keep:
             self._abandon(opened)
         else:
             with self._keeping_trouble(), self._unless_interrupted(opened):
                 try:
                     self.rounds[-1].append(self._close(opened, client))
-                except SchedulerLostError:
-                    self._salvage(opened, client)
-                    raise
+                except SchedulerLostError as error:  # it can die, or be seen to, only now
+                    self._lose(str(self._explained(error)), opened, client)
         self._end_here(opened)
+
+    def _lose(self, death: str, kept: _Open | None, client: dict[str, float]) -> None:
+        is_kept = kept is not None and self._salvage(kept, client)
+        what = "its profile is kept up to then" if is_kept else "its profile is lost"
+        self.errors.append(SchedulerLostError(f"{death}; {what}"))
 
     def _salvage(self, opened: _Open, client: dict[str, float]) -> bool:
         """Keep profiles that survived a lost scheduler; return whether there are any.

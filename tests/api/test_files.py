@@ -119,12 +119,29 @@ def kill(cluster: LocalProcesses, client: Client) -> None:
     wait_for(lambda: client.status != "running", "the client to notice")
 
 
-def test_scheduler_killed_in_a_body_that_raises(
-    own_cluster: LocalProcesses, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def die_when_called_next(cluster: LocalProcesses, client: Client) -> None:
+    def arm(dask_scheduler: Any) -> None:
+        import os
+        import signal
+
+        def die(*_: Any, **__: Any) -> None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        dask_scheduler.handlers["run_function"] = die
+
+    client.run_on_scheduler(arm)
+
+
+@pytest.mark.parametrize("die", [kill, die_when_called_next])
+def test_scheduler_that_dies_in_or_after_a_body_that_raises(
+    own_cluster: LocalProcesses,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    die: Callable[[LocalProcesses, Client], None],
 ) -> None:
     def body(client: Client) -> None:
         client.run_on_scheduler(burn_here)  # else py-spy may have no sample to keep
-        kill(own_cluster, client)
+        die(own_cluster, client)
         raise KeyError("the body's own")
 
     profiling = pyspy_on_scheduler(tmp_path / "profile.json", timeout=60)
