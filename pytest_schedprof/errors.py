@@ -5,6 +5,7 @@ Their text, like every text for a terminal, is passed through `printable`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 
@@ -15,12 +16,20 @@ def printable(text: str, encoding: str = "utf-8", keep: str = "\n\t") -> str:
         text: for a terminal, or JSON, which stays valid because its escapes are the same.
         keep: characters to leave as they are although they are not printable.
     """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        character if character in keep or _is_shown(character, encoding) else _escaped(character)
-        for character in text
-    )
+
+    def shown(match: re.Match[str]) -> str:
+        character = match.group()
+        return (
+            character
+            if character in keep or _is_shown(character, encoding)
+            else _escaped(character)
+        )
+
+    return UNUSUAL.sub(shown, text)
+
+
+UNUSUAL = re.compile("[^ -~]")
+"""Characters that are not known to be printable."""
 
 
 MOST_QUOTED = 200
@@ -45,8 +54,8 @@ def hint(word: str, known: Iterable[str]) -> str:
 
 
 def _is_shown(character: str, encoding: str) -> bool:
-    if character.isascii() or not character.isprintable():
-        return character.isprintable()
+    if not character.isprintable():
+        return False
     try:
         character.encode(encoding)
     except UnicodeEncodeError:

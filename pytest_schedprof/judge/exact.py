@@ -78,7 +78,7 @@ def _fitted(side: Lines, other: Lines, folded: Lines | None, of_other: Lines | N
 
 def _part(line: Figure, value: float) -> Figure:
     """Return what is left of a line, as certain as it was."""
-    return replace(line, value=value, error=line.error * value / line.value if line.value else 0.0)
+    return line._replace(value=value, error=line.error * value / line.value if line.value else 0.0)
 
 
 def _folded_alike(side: Lines, other: Lines) -> Lines:
@@ -184,7 +184,7 @@ CALLS_ALONE = "calls alone do not tell what new functions cost: count bytecodes 
 def exact_changes(before: Measurement, after: Measurement, metrics: Iterable[str]) -> list[Change]:
     """Compare every figure of these exact metrics; unchanged figures are included."""
     alone = [change for metric in metrics for change in _alone(metric, before, after)]
-    of_owners = _without_moves(alone, lambda change: change.owner)
+    of_owners = [*_without_moves(alone, lambda change: change.owner)]
     of_modules = _without_moves(of_owners, lambda change: module_of(change.subject))
     changes = [_without_caches(change, before, after) for change in of_modules]
     is_in_process = (before.is_in_process or after.is_in_process) and not before.is_reproduced
@@ -333,14 +333,18 @@ MOVES = (Outcome.REGRESSED, Outcome.IMPROVED)
 """Outcomes that cancel within a place."""
 
 
-def _without_moves(changes: Iterable[Change], place: Callable[[Change], str]) -> Iterator[Change]:
+def _without_moves(changes: Sequence[Change], place: Callable[[Change], str]) -> Iterator[Change]:
     """Yield changes that cancel within a place as shifts.
 
     Figures that scatter may have fallen by chance, which makes up for no exact rise.
     """
+    moved = {change.metric for change in changes if change.outcome in MOVES}
     groups: dict[tuple[str, str], list[Change]] = defaultdict(list)
     for change in changes:
-        groups[change.metric, place(change)].append(change)
+        if change.metric in moved:
+            groups[change.metric, place(change)].append(change)
+        else:
+            yield change
     for (metric, _), group in groups.items():
         if not any(change.outcome in MOVES for change in group):
             yield from group

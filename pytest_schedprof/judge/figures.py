@@ -176,11 +176,12 @@ class Measurement:
     def _counts(self, metric: str, costs: Iterable[FunctionCost]) -> dict[Function, Figure]:
         if not self.tasks:
             return {}
+        divided, units = METRICS[metric].divided, self._units
         return {
             cost.function: self._count(
                 metric,
                 cost.function,
-                METRICS[metric].divided(cost.total[metric], self._units),
+                divided(cost.total[metric], units),
                 cost.scatter.get(metric),
                 is_carrier=self.is_everything and not is_work(cost.function),
             )
@@ -314,8 +315,9 @@ class Measurement:
             return {}
         named = (*costs.functions, *costs.folded)
         parts = [(cost.function, cost.total, cost.scatter) for cost in named]
+        divided, units = METRICS[metric].divided, self._units
         return {
-            subject: METRICS[metric].divided(total[metric], self._units) * scatter[metric]
+            subject: divided(total[metric], units) * scatter[metric]
             for subject, total, scatter in [*parts, ("", costs.whole, costs.scatter)]
             if metric in total and metric in scatter
         }
