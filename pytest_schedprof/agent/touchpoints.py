@@ -276,6 +276,15 @@ TOUCHPOINTS = (
     ),
     Touchpoint(
         "virtual/calm.py",
+        "a failure under a seed tells of ports, in place of scheduler, workers and clients",
+        (
+            "distributed.client:Client._instances",
+            "distributed.scheduler:Scheduler._instances",
+            "distributed.worker:Worker._instances",
+        ),
+    ),
+    Touchpoint(
+        "virtual/calm.py",
         "a test whose workers are processes hangs, instead of running as an ordinary one",
         ("distributed.nanny:Nanny.__init__",),
     ),

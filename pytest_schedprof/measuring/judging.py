@@ -27,7 +27,7 @@ from pytest_schedprof.measuring.sides import Side, Sides
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Limit, LimitResult, Verdict
-from pytest_schedprof.model.result import Result
+from pytest_schedprof.model.result import OWN_VIRTUAL, Result
 from pytest_schedprof.report.changes import regressions, undecided
 from pytest_schedprof.report.tables import describe
 from pytest_schedprof.store.run_directory import AGAINST, NULL, PAGE, make_directory
@@ -130,7 +130,8 @@ def judge_test(plan: Plan, sides: Sides, alpha: float, directory: Path | None) -
     tested.gathering.keep(directory, assessed.backends, sides.gatherings_beside)
     tested.evidence, wrong = judge_evidence(plan.limits, tested.evidence, earlier)
     errors = (*assessed.errors, *troubles, *wrong)
-    if plan.settings.seeds > 1 and not errors and not tested.recorder.tasks:
+    is_search = plan.settings.seeds > 1 and tested.scheduler.cluster.kind != OWN_VIRTUAL
+    if is_search and not errors and not tested.recorder.tasks:
         errors = (SchedprofError(NOTHING_SEARCHED),)
     tested.assessment = Assessment(assessed.backends, errors)
     if errors:

@@ -8,11 +8,12 @@ when such a test is collected.
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -26,6 +27,7 @@ from pytest_schedprof.plugin.stash import NOT_CALM
 from pytest_schedprof.virtual import threads
 from pytest_schedprof.virtual.relay import Event, RefusalError, difference
 from pytest_schedprof.virtual.threads import LAUNCH, PYTEST
+from pytest_schedprof.virtual.weather import Draw, Weather, fewest
 
 if TYPE_CHECKING:
     from pytest_schedprof.measuring.plan import Plan
@@ -105,17 +107,75 @@ def is_possible(plan: Plan) -> bool:
     return is_meant and all(backend.is_reproduced for backend in plan.backends)
 
 
-def check(body: Callable[[], None]) -> str:
+def drawn_from(settings: Settings) -> int | None:
+    """Return the seed from which is drawn what happens in a test; None if nothing is drawn."""
+    seed = dict(settings.cluster_option).get("seed", "")
+    return int(seed) if seed.removeprefix("-").isdigit() else None
+
+
+def check(body: Callable[[], None], seed: int | None) -> str:
     """Run the body of a test twice; return in words where the runs differ, if they do."""
     journals: tuple[list[Event], list[Event]] = ([], [])
     for journal in journals:
-        with virtual_time(journal):
+        with virtual_time(seed, journal):
             body()
     return difference(*journals)
 
 
+TRIALS = 60
+"""Runs of a test that failed under a seed, at most, to find the fewest draws with which it does."""
+
+SHOWN = 10
+"""Draws that are shown."""
+
+
+def story(body: Callable[[], None], seed: int) -> str:
+    """Return in words what must come together for a body to fail as it did under a seed."""
+    level = logging.root.manager.disable
+    logging.disable()  # of many runs nobody would read it
+    try:
+        return _story(body, seed)
+    finally:
+        logging.disable(level)
+
+
+def _story(body: Callable[[], None], seed: int) -> str:
+    if _failure(body, Weather(seed, ())):
+        return "it fails with nothing drawn, too"
+    last = Weather(seed)
+    failure = _failure(body, last)
+    if failure is None:
+        return "it does not fail each time: --schedprof-check names what differs between its runs"
+
+    def fails(kept: Collection[Draw]) -> bool:
+        nonlocal last
+        trial = Weather(seed, frozenset(kept))
+        if is_same := _failure(body, trial) is failure:
+            last = trial
+        return is_same
+
+    fewest([*last.drawn], fails, TRIALS)
+    happened = [f"  {event}" for event in last.drawn.values()]
+    more = [f"  and {len(happened) - SHOWN} more"] if len(happened) > SHOWN else []
+    return "\n".join(["it passes with nothing drawn, and fails if", *happened[:SHOWN], *more])
+
+
+def _failure(body: Callable[[], None], weather: Weather) -> type[BaseException] | None:
+    """Run a body; return of which type its failure is, if it fails."""
+    try:
+        with virtual_time(weather):
+            body()
+    except (Exception, pytest.fail.Exception) as error:
+        return type(error)
+    except RefusalError:
+        return None
+    return None
+
+
 @contextmanager
-def virtual_time(journal: list[Event] | None = None) -> Iterator[None]:
+def virtual_time(
+    drawn: Weather | int | None = None, journal: list[Event] | None = None
+) -> Iterator[None]:
     """Let the body run in virtual time, and write what happens in a journal, if there is one.
 
     Raises:
@@ -124,8 +184,9 @@ def virtual_time(journal: list[Event] | None = None) -> Iterator[None]:
     from pytest_schedprof.virtual.calm import calm
 
     refusal = ""
+    weather = Weather(drawn) if isinstance(drawn, int) else drawn
     try:
-        with calm(journal) as world:
+        with calm(journal, weather) as world:
             try:
                 yield
             finally:

@@ -147,15 +147,18 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Repeat tests that take the fixture under as many seeds as they are to have."""
-    if "schedprof_scheduler" not in metafunc.fixturenames:
+    """Repeat tests that take the fixture, or make their own cluster, under many seeds."""
+    item = metafunc.definition
+    if not (has_fixture(item) or _is_concerned(item)):
         return
     session = session_settings(metafunc.config)
-    markers = metafunc.definition.iter_markers(MARKER)
+    markers = item.iter_markers(MARKER)
     if session.seeds == 1 and not any("seeds" in marker.kwargs for marker in markers):
         return  # as in most sessions: then nothing more is imported
     try:
-        plugin.running.parametrize(metafunc, settings_of(metafunc.definition))
+        settings = settings_of(item)
+        if has_fixture(item) or (_is_virtual(item, settings) and _is_profiled(item, settings)):
+            plugin.running.parametrize(metafunc, settings)
     except plugin.errors.SchedprofError:
         return  # the test's setup raises it again
 

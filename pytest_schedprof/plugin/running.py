@@ -26,7 +26,7 @@ from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
 from pytest_schedprof.measuring.settings import Settings
 from pytest_schedprof.measuring.sides import Side
-from pytest_schedprof.plugin.calm import check, is_possible, virtual_time
+from pytest_schedprof.plugin.calm import check, drawn_from, is_possible, story, virtual_time
 from pytest_schedprof.plugin.collecting import collector_of
 from pytest_schedprof.plugin.progress import callbacks_of, showing
 from pytest_schedprof.plugin.stash import (
@@ -141,16 +141,21 @@ def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
     """Record the run of the body that pytest makes, and make the other runs of the plan."""
     profiled = item.stash[PROFILED] = _profiled(item, plan)
     profiled.begin()
+    seed = drawn_from(plan.settings)
     try:
-        outcome = yield from _run_body(item, profiled)
+        outcome = yield from _run_body(item, profiled, seed)
     except (KeyboardInterrupt, pytest.exit.Exception):
         _keep_interrupted(item, profiled)
+        raise
+    except (Exception, pytest.fail.Exception) as error:
+        if seed is not None and profiled.is_calm and not profiled.unprofiled:
+            error.add_note(f"schedprof: under seed {seed}: {story(item.runtest, seed)}")
         raise
     # Only of a test that passed: a body that failed has left by the `finally` above.
     if complaint := profiled.complaint(_command(item)):
         pytest.fail(complaint, pytrace=False)
     is_checked = plan.settings.check and profiled.is_calm and not profiled.unprofiled
-    if is_checked and (parting := check(item.runtest)):
+    if is_checked and (parting := check(item.runtest, seed)):
         pytest.fail(parting, pytrace=False)
     return outcome
 
@@ -169,10 +174,12 @@ def _command(item: pytest.Item) -> str:
     return shlex.join(words)
 
 
-def _run_body(item: pytest.Item, profiled: ProfiledTest) -> Generator[None, Any, Any]:
+def _run_body(
+    item: pytest.Item, profiled: ProfiledTest, seed: int | None
+) -> Generator[None, Any, Any]:
     """Make all runs of the body, and assess them however they end."""
     body_runs = showing(item.config, profiled.schedule)
-    in_time = virtual_time if profiled.is_calm else nullcontext
+    in_time = partial(virtual_time, seed) if profiled.is_calm else nullcontext
     try:
         with arguments_for_run(item, *next(body_runs)), in_time():
             outcome = yield

@@ -1,6 +1,7 @@
 """Tests that make their own clusters, in virtual time: a real scheduler, real workers and clients.
 
-Nothing is drawn: each run of a test has the same events, whatever else the machine does. It needs a
+Each run of a test has the same events, whatever else the machine does: nothing is drawn, or
+everything from one seed (`weather.py`). It needs a
 process whose locks were replaced before dask was imported (`threads.py`). Threads and event loops
 take turns (`relay.py`), messages pass through a network in memory (`network.py`), and what differs
 between processes is made equal (`sameness.py`).
@@ -34,6 +35,7 @@ from pytest_schedprof.virtual.network import FIRST_DESCRIPTOR, Network, SocketMo
 from pytest_schedprof.virtual.relay import NS, Event, RefusalError, Runner
 from pytest_schedprof.virtual.sameness import make_equal, steady_hashes, steady_readings
 from pytest_schedprof.virtual.threads import SINCE_S, steady_hash
+from pytest_schedprof.virtual.weather import OF_ROUNDS, Weather
 
 ROUND_NS = 10_000
 """How long a round of an event loop takes."""
@@ -117,6 +119,9 @@ class Selector(selectors.BaseSelector):
             return self._real.select(0 if timeout is None else min(timeout, 0.01))
         self._runner = runner
         relay.now += ROUND_NS
+        if relay.weather is not None:
+            loop = f"the loop of {runner.name}"
+            relay.now += relay.weather.delay(OF_ROUNDS, loop, relay.now, lambda: loop)
         if self._is_rung or (timeout is not None and timeout <= 0):
             relay.give_way()
         else:
@@ -183,12 +188,30 @@ def _name_of(callback: Any) -> str:
     return name
 
 
+def _name_of_port(port: int) -> str:
+    """Return whose port it is, at either end of a connection; its number if nobody is known."""
+    from distributed import Client, Scheduler, Worker
+
+    ends = [("the scheduler", scheduler.address_safe) for scheduler in Scheduler._instances]
+    for worker in Worker._instances:
+        ends += [(f"worker {worker.name}", worker.address_safe)]
+        ends += [(f"worker {worker.name}", _near_end(worker.batched_stream))]
+    ends += [("the client", _near_end(client.scheduler_comm)) for client in Client._instances]
+    names = (name for name, address in ends if address.endswith(f":{port}"))
+    return next(names, f"port {port}")
+
+
+def _near_end(stream: Any) -> str:
+    address: str = getattr(getattr(stream, "comm", None), "local_address", "")
+    return address
+
+
 class World:
     """The turns, the network and all else that is the same in each run of a test."""
 
     def __init__(self) -> None:
         self.relay = threads.begin()
-        self.network = Network(self.relay)
+        self.network = Network(self.relay, _name_of_port)
         self.refusal = ""
         """Why the test cannot run in virtual time; else empty."""
 
@@ -274,7 +297,7 @@ def _network() -> Network:
 
 
 @contextmanager
-def calm(journal: list[Event] | None = None) -> Iterator[World]:
+def calm(journal: list[Event] | None = None, weather: Weather | None = None) -> Iterator[World]:
     """Let the body run in virtual time, and write what happens in a journal, if there is one."""
     global _world
     prepare()
@@ -284,7 +307,7 @@ def calm(journal: list[Event] | None = None) -> Iterator[World]:
         gc.disable()
         make_equal(undo)
         _world = World()
-        _world.relay.journal = journal
+        _world.relay.journal, _world.relay.weather = journal, weather
         undo.callback(_end_world)
         undo.callback(_watch(_world))
         _renew_offloading(undo)

@@ -7,6 +7,7 @@ is sent arrives later, and in order; with nothing drawn each piece is as long on
 from __future__ import annotations
 
 import errno
+import re
 import socket
 import types
 from collections import deque
@@ -18,6 +19,7 @@ from typing import Any
 
 from pytest_schedprof.virtual import threads
 from pytest_schedprof.virtual.relay import Relay
+from pytest_schedprof.virtual.weather import OF_MESSAGES
 
 LATENCY_NS = 20_000
 """How long what is sent is on its way, as on the loopback interface."""
@@ -38,8 +40,8 @@ Address = tuple[str, int]
 class Network:
     """The sockets and the listeners of one test."""
 
-    def __init__(self, relay: Relay) -> None:
-        self.relay = relay
+    def __init__(self, relay: Relay, name_of: Callable[[int], str]) -> None:
+        self.relay, self.name_of = relay, name_of
         self.sockets: dict[int, Socket] = {}
         self.listeners: dict[Address, Socket] = {}
         self.ports = count(FIRST_PORT)
@@ -67,6 +69,21 @@ def _own_address() -> str:
         return socket.gethostbyname(socket.gethostname())
     except OSError:
         return "127.0.0.1"
+
+
+OPERATION = re.compile(rb"\xa2op([\xa1-\xbf])")
+"""Begins the name of what a message of dask's asks for, in MessagePack, where its length is."""
+
+
+def _content(piece: bytes) -> str:
+    """Return what is sent, for people: the operations in a message, or its size."""
+    names = [
+        piece[match.end() : match.end() + match[1][0] % 32].decode(errors="replace")
+        for match in OPERATION.finditer(piece)
+    ]
+    if names:
+        return ", ".join(names)
+    return f"a message of {len(piece)} bytes" if piece else "the end of the connection"
 
 
 def _error(number: int, kind: type[OSError] = OSError) -> OSError:
@@ -207,8 +224,22 @@ class Socket:
         if relay.journal is not None:
             what = f"{len(piece)} bytes" if piece else "the end"
             relay.note(f"{self.name[1]} sends {what} to {self.peer.name[1] if self.peer else ''}")
-        self._last_arrival = max(relay.now + LATENCY_NS, self._last_arrival + 1)
+        arrival = relay.now + LATENCY_NS + self._lateness(piece)
+        self._last_arrival = max(arrival, self._last_arrival + 1)
         relay.at(self._last_arrival, partial(self._arrive, piece))
+
+    def _lateness(self, piece: bytes) -> int:
+        """Return by how many nanoseconds a piece is late."""
+        relay, peer = self.network.relay, self.peer
+        if relay.weather is None or peer is None:
+            return 0
+        ports = self.name[1], peer.name[1]
+
+        def text() -> str:
+            sender, receiver = map(self.network.name_of, ports)
+            return f"{_content(piece)} from {sender} to {receiver}"
+
+        return relay.weather.delay(OF_MESSAGES, f"{ports}", relay.now, text)
 
     def _arrive(self, piece: bytes) -> None:
         peer = self.peer

@@ -17,9 +17,12 @@ from enum import Enum, auto
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count, zip_longest
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_schedprof.errors import StuckError
+
+if TYPE_CHECKING:
+    from pytest_schedprof.virtual.weather import Weather
 
 NS = 1_000_000_000
 """Nanoseconds of a second. The clock is a whole number of them, so that sums are exact."""
@@ -54,7 +57,7 @@ class Event(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"at {self.at / NS:.9f} s, {self.thread}: {self.text}"
+        return f"at {self.at / NS:.9f} s, {self.thread and f'{self.thread}: '}{self.text}"
 
 
 SHOWN = 5
@@ -119,6 +122,8 @@ class Relay:
         """Gives what is kept in sets a hash other than its address."""
         self.journal: list[Event] | None = None
         """All that happens, if anybody will read it."""
+        self.weather: Weather | None = None
+        """What is drawn, if anything is."""
         self.is_over = False
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = count()
@@ -243,7 +248,8 @@ class Relay:
             while self._agenda and self._agenda[0][0] <= self.now:
                 heappop(self._agenda)[2]()
             if self._ready:
-                return self._ready.popleft()
+                weather = self.weather
+                return weather.next_of(self._ready, self.now) if weather else self._ready.popleft()
             if self._agenda and self._agenda[0][0] < LONGEST:
                 self.now = self._agenda[0][0]
             elif not self._bell.acquire(True, OUTSIDE_S):

@@ -110,6 +110,41 @@ def test_a_check_names_the_first_event_that_differs(project: Project) -> None:
     )
 
 
+RACE = """
+@gen_cluster(client=True)
+async def test_race(c, s, a, b):
+    for number in range(20):
+        future = c.submit(int, number, workers=[a.address])
+        await wait(future)
+        key = future.key
+        future.release()
+        await asyncio.sleep(0.02)
+        assert key not in a.data
+"""
+
+
+def test_a_seed_draws_what_is_late_and_a_failure_tells_what_must_come_together(
+    project: Project,
+) -> None:
+    project.write(HEAD + RACE)
+    project.run(*VIRTUALLY).assert_outcomes(passed=1)
+    shutil.rmtree(project.run_directory)
+    session = project.run(*VIRTUALLY, "--schedprof-seeds=3", "--schedprof-check")
+    outcomes = session.parseoutcomes()
+    assert outcomes["failed"] >= 1, "each seed has 40 chances"
+    session.stdout.fnmatch_lines(
+        [
+            "E *schedprof: under seed *: it passes with nothing drawn, and fails if",
+            "E * at * is * ms late",
+        ]
+    )
+    failed = [name for name, result in project.results().items() if result.outcome == "failed"]
+    again = project.run(*VIRTUALLY, "--schedprof-seeds=3", f"test_it.py::{failed[0]}")
+    again.assert_outcomes(failed=1)
+    story = [line for line in session.outlines if " ms late" in line]
+    assert {line for line in again.outlines if " ms late" in line} <= {*story}
+
+
 REFUSED = """
 @gen_cluster(client=True, Worker=Nanny, nthreads=[("", 1)])
 async def test_nanny(c, s, a):

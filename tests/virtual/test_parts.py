@@ -8,6 +8,7 @@ import itertools
 import math
 import time
 import types
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from pytest_schedprof.virtual.loop import (
     replace_clocks,
     rounded,
 )
+from pytest_schedprof.virtual.weather import Draw, Weather, fewest
 
 seconds = st.floats(min_value=0, max_value=1e6, allow_nan=False)
 
@@ -232,3 +234,32 @@ def test_names_of_one_place_do_not_depend_on_those_of_others() -> None:
 
 
 PLACES = (("submit", 12), ("submit", 13), ("map", 12), ("map", 13))
+
+
+draws = st.sets(st.integers(0, 60), min_size=1, max_size=40)
+
+
+@given(draws, st.data())
+def test_the_fewest_draws_with_which_a_test_fails_are_those_it_needs(
+    drawn: set[int], data: st.DataObject
+) -> None:
+    needed = data.draw(st.sets(st.sampled_from(sorted(drawn)), max_size=3))
+    every = [Draw("wire", number) for number in sorted(drawn)]
+
+    def fails(kept: Collection[Draw]) -> bool:
+        return needed <= {draw.number for draw in kept}
+
+    assert {draw.number for draw in fewest(every, fails, 1000)} == needed
+    trials = iter(range(10))
+    few = fewest(every, lambda kept: fails(kept) and next(trials) >= 0, 10)
+    assert fails(few), "with few trials more draws are left, and it still fails"
+
+
+@given(st.integers(0, 9), st.lists(st.sampled_from("abc"), max_size=200))
+def test_a_draw_hangs_on_no_other_one(seed: int, places: list[str]) -> None:
+    whole = Weather(seed)
+    late = [whole.delay(0.1, place, 0, str) for place in places]
+    kept = [*whole.drawn][::2]
+    part = Weather(seed, kept)
+    again = [part.delay(0.1, place, 0, str) for place in places]
+    assert [delay for delay in again if delay] == [delay for delay in late if delay][::2]
