@@ -3,11 +3,13 @@
     python benchmarks/virtual.py [--workers 1000] [--tasks N]      # beside a simulated cluster
     python benchmarks/virtual.py --many 10000 [--tasks 67100]      # one large cluster
     python benchmarks/virtual.py --growth 100,1000,10000 --tasks 30000 --work tree
+    python benchmarks/virtual.py --idle 4,1000,10000
 
 The first form runs the same work in turns on a virtual and on a simulated cluster of so many
 workers. It also says whether all virtual runs were the same. The second form prints the CPU time
 and the memory of the cluster's process. The third form prints the CPU time of a task for each
-number of workers, and the functions whose CPU time per task grows most with it (by cProfile).
+number of workers, and the functions whose CPU time per task grows most with it (by cProfile). The
+fourth form waits for a task of an hour.
 
 The work is `tree`, independent tasks and sums of ten of them, or `array`, the graph of
 `(x + x.T).sum(axis=0) - x.mean(axis=1)`. Of more than two independent tasks a thread, the scheduler
@@ -38,6 +40,8 @@ MANY = {10_000: (20.0, 0.6), 100_000: (180.0, 6.0)}
 """Seconds of CPU and gigabytes that are asked for."""
 READY_S = 0.5
 """Seconds that are asked for until a cluster of a thousand workers is ready."""
+HOUR = {4: 0.2, 1000: 1.0, 10_000: 5.0}
+"""Seconds that are asked for, for an hour of virtual time with so many workers."""
 MOST_FUNCTIONS = 12
 OPTIONS = {"duration": "exponential(10ms)", "seed": "1"}
 
@@ -148,6 +152,23 @@ def many(workers: int, tasks: int, work: Work) -> bool:
     return spent <= most_s and gigabytes <= most_gb
 
 
+def idle(workers: int) -> None:
+    """Wait for a task of an hour, during which all other workers do nothing."""
+    cluster = VirtualCluster(workers, timeout_s=600, options={"duration": "1h"})
+    try:
+        with Client(cluster.address) as client:
+            process = psutil.Process(cluster.pid)
+            began, before = time.perf_counter(), cpu_s(process)
+            wait(client.submit(inc, 1))
+            seconds, spent = time.perf_counter() - began, cpu_s(process) - before
+    finally:
+        cluster.close()
+    most_s = HOUR.get(workers, float("inf"))
+    print(
+        closing_line(f"an hour with {workers} workers, {spent:.3g} s of CPU", seconds, most_s, " s")
+    )
+
+
 def begin_profile(dask_scheduler: Any) -> None:
     """Profile the cluster's process from now on."""
     import cProfile
@@ -211,6 +232,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--many", type=int)
     parser.add_argument("--growth", help="numbers of workers, such as 100,1000,10000")
+    parser.add_argument("--idle", help="numbers of workers")
     parser.add_argument("--work", choices=WORKS)
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED", "random") == "random":
@@ -220,6 +242,10 @@ def main() -> None:
         sys.exit(
             not many(arguments.many, arguments.tasks or 67_100, WORKS[arguments.work or "array"])
         )
+    if arguments.idle:
+        for workers in arguments.idle.split(","):
+            idle(int(workers))
+        return None
     if arguments.growth:
         sizes = [int(size) for size in arguments.growth.split(",")]
         return growth(sizes, arguments.tasks or 30_000, WORKS[arguments.work or "tree"])

@@ -29,7 +29,7 @@ from pytest_schedprof.agent.decisions import WORLD
 from pytest_schedprof.virtual.behaviour import read_behaviour, read_trait
 from pytest_schedprof.virtual.loop import AtOnce, Turns, VirtualLoop, replace_clocks
 from pytest_schedprof.virtual.orders import order_graphs
-from pytest_schedprof.virtual.server import Restarts, VirtualServer
+from pytest_schedprof.virtual.server import Restarts, VirtualServer, leave_out_readings
 from pytest_schedprof.virtual.worker import VirtualWorker, name_for_scheduler
 from pytest_schedprof.virtual.world import Faults, World
 
@@ -57,6 +57,7 @@ async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Futur
     leave_out_debugging()
     made_of = _scheduler_options(spec)
     scheduler = Scheduler(**made_of)
+    leave_out_readings(scheduler)
     restarts = Restarts(scheduler, made_of)
     await scheduler
     world = World(loop, scheduler, read_trait("horizon", spec["options"]))

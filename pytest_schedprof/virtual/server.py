@@ -14,7 +14,7 @@ from zlib import crc32
 from distributed import Scheduler, SchedulerPlugin
 from distributed.comm.core import Comm
 from distributed.comm.inproc import InProc, InProcListener, global_manager
-from distributed.core import Status
+from distributed.core import Server, Status
 from distributed.security import Security
 from tornado.ioloop import IOLoop
 
@@ -129,6 +129,7 @@ class Restarts:
         scheduler.start_http_server = lambda *args, **keywords: None  # there is one already
         Scheduler.__init__(scheduler, **self._options)
         del scheduler.start_http_server
+        leave_out_readings(scheduler)
         vars(scheduler).update(kept)
         scheduler._comms.update(own)
         scheduler.client_comms.update(lines)
@@ -142,6 +143,19 @@ class Restarts:
         recorded = getattr(self._scheduler, TASK_STREAM, {}).get("plugin")
         return name.startswith(OUR_PLUGINS) or self._scheduler.plugins[name] is recorded
 
+
+READINGS = ("monitor", "tick", "ticks")
+"""Periodic callbacks that read the machine, and how late the loop is: every 20 ms."""
+
+
+def leave_out_readings(server: Server) -> None:
+    """Let no time pass by with readings that mean nothing in virtual time."""
+    for name in READINGS:
+        server.periodic_callbacks.pop(name, None)
+
+
+LOOKS = 8
+"""How often the scheduler hears of a worker in the time after which it takes it for lost."""
 
 PATIENCE_S = 30.0
 """How long a request waits for a worker that is cut off: the default of dask's connections."""
@@ -161,6 +175,7 @@ class VirtualServer(WorkerServer):
             if listener.contact_address.startswith("inproc://")
         )
         super().__init__(inside, behaviour, Security(), 1)
+        leave_out_readings(self)
         self.real_scheduler = scheduler
         self.world = world
         self._count = count
@@ -171,6 +186,9 @@ class VirtualServer(WorkerServer):
             op: inspect.iscoroutinefunction(handler)
             for op, handler in scheduler.stream_handlers.items()
         }
+        self.resting: dict[HollowWorker, None] = {}
+        """Workers of which no heartbeat would tell anything new."""
+        self._is_remembering = False
         scheduler.add_plugin(_Lines(self), name=_Lines.name)
         manager: Any = global_manager
         manager.listeners = _Listeners(self, manager.listeners)
@@ -210,6 +228,22 @@ class VirtualServer(WorkerServer):
     async def replace(self, worker: HollowWorker) -> None:
         """Start another worker in the place of one that the scheduler restarts."""
         await type(worker)(self, name=worker.name, nthreads=worker.nthreads)
+
+    def rest(self, worker: HollowWorker) -> None:
+        """Send no heartbeats of a worker until something happens to it: an hour has 720,000."""
+        self.resting[worker] = None
+        if not self._is_remembering:
+            self._remember()
+
+    def _remember(self) -> None:
+        """Keep the scheduler from taking workers that rest for lost."""
+        scheduler = self.real_scheduler
+        for worker in self.resting:
+            if worker.address in scheduler.workers:
+                scheduler.workers[worker.address].last_seen = self.world.loop.now
+        self._is_remembering = bool(self.resting)
+        if self.resting and (ttl := scheduler.worker_ttl):
+            self.world.loop.call_later(ttl / LOOKS, self._remember)
 
     def phase(self, worker: HollowWorker) -> float:
         """Return the part of the interval after which a worker sends its first heartbeat."""

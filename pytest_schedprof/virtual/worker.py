@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from math import ceil, isclose
 from typing import Any
 
 from distributed.core import Status
@@ -88,6 +89,10 @@ class VirtualWorker(HollowWorker):
         """The times from which messages, and heartbeats, reach the scheduler again."""
         self._line: Line | None = None
         self._beat: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        """When the next heartbeat is to be sent, or was if the worker rests."""
+        self._news_at = 0.0
+        """When something happened to it last."""
 
     @property
     def server_id(self) -> str:
@@ -136,11 +141,13 @@ class VirtualWorker(HollowWorker):
         )
         # Real workers do not start at the same instant, so their heartbeats are spread too.
         self.interval_s = answer["heartbeat-interval"]
-        phase = self.server.phase(self)
-        self._beat = loop.call_later(self.interval_s * phase, self._send_heartbeat)
+        self._news_at = loop.time()
+        self._due = self._news_at + self.interval_s * self.server.phase(self)
+        self._beat = loop.call_at(self._due, self._send_heartbeat)
 
     def cut_off(self, seconds: float) -> None:
         """Let no message arrive on either side for a time; those under way come late."""
+        self._end_rest()
         self.cut_until = max(self.cut_until, self.server.world.loop.now + seconds)
         for line in (self._line, self.server.real_scheduler.stream_comms.get(self.address)):
             if line is not None:
@@ -148,24 +155,46 @@ class VirtualWorker(HollowWorker):
 
     def be_silent(self, seconds: float) -> None:
         """Send no heartbeats for a time."""
+        self._end_rest()
         self.silent_until = max(self.silent_until, self.server.world.loop.now + seconds)
 
     def _send_heartbeat(self) -> None:
-        loop = asyncio.get_running_loop()
-        if loop.time() < max(self.cut_until, self.silent_until):
-            self._beat = loop.call_later(self.interval_s, self._send_heartbeat)
-            return
-        answer = self.server.real_scheduler.heartbeat_worker(
-            address=self.address,
-            now=time(),
-            metrics=metrics(self),
-            executing=self.executor.executing() if self.has_state else {},
-            extensions={},
-        )
-        if answer["status"] == "missing":
-            return self._leave("worker-heartbeat-missing")
-        self.interval_s = answer["heartbeat-interval"]
-        self._beat = loop.call_later(self.interval_s, self._send_heartbeat)
+        now = self.server.world.loop.now
+        if now >= max(self.cut_until, self.silent_until):
+            executing = self.executor.executing() if self.has_state else {}
+            if not executing and self._may_rest(now):
+                self._beat = None
+                self.server.rest(self)
+                return
+            answer = self.server.real_scheduler.heartbeat_worker(
+                address=self.address,
+                now=time(),
+                metrics=metrics(self),
+                executing=executing,
+                extensions={},
+            )
+            if answer["status"] == "missing":
+                return self._leave("worker-heartbeat-missing")
+            self.interval_s = answer["heartbeat-interval"]
+        self._due = now + self.interval_s
+        self._beat = asyncio.get_running_loop().call_at(self._due, self._send_heartbeat)
+
+    def _may_rest(self, now: float) -> bool:
+        """Whether a heartbeat would change nothing of what the scheduler knows."""
+        scheduler = self.server.real_scheduler
+        # It looks back so far for what memory a worker needs beside its data.
+        settling_s = scheduler.MEMORY_RECENT_TO_OLD_TIME + self.interval_s
+        is_known = isclose(scheduler.bandwidth, self.server.behaviour.bandwidth)
+        return bool(is_known and now - self._news_at > settling_s)
+
+    def _end_rest(self) -> None:
+        """Send heartbeats again, at the times at which they would have been sent all the while."""
+        now = self._news_at = self.server.world.loop.now
+        if self._beat is None and self._line is not None:
+            self.server.resting.pop(self, None)
+            missed = ceil((now - self._due) / self.interval_s)
+            self._due += missed * self.interval_s
+            self._beat = asyncio.get_running_loop().call_at(self._due, self._send_heartbeat)
 
     def receive(self, messages: list[dict[str, Any]]) -> None:
         for message in messages:
@@ -178,6 +207,7 @@ class VirtualWorker(HollowWorker):
     def handle(self, event: StateMachineEvent) -> None:
         """Pass an event to the state machine, and note what the worker holds afterwards."""
         super().handle(event)
+        self._end_rest()
         state, world = self.state, self.server.world
         free = state.nthreads - len(state.executing)
         held, ready = state.nbytes, len(state.ready) + len(state.constrained)
@@ -201,6 +231,7 @@ class VirtualWorker(HollowWorker):
     def _leave(self, reason: str) -> None:
         if self._beat is not None:
             self._beat.cancel()
+        self.server.resting.pop(self, None)
         self.server.world.workforce.update(self.server.world.loop.now, self.name, 0, 0, 0)
         if self._line is not None:
             self._line.abort()

@@ -91,6 +91,41 @@ def test_a_worker_that_is_cut_off_for_ever_is_done_without(make: Make) -> None:
     assert len(client.scheduler_info(n_workers=-1)["workers"]) == 1
 
 
+def count_heartbeats(dask_scheduler: Any) -> None:
+    real, beats = dask_scheduler.heartbeat_worker, dict.fromkeys(dask_scheduler.workers, 0)
+
+    def counted(*, address: str, **message: Any) -> Any:
+        beats[address] = beats.get(address, 0) + 1
+        return real(address=address, **message)
+
+    dask_scheduler.heartbeat_worker, dask_scheduler.beats = counted, beats
+
+
+def beats_of(dask_scheduler: Any) -> Any:
+    return dask_scheduler.beats
+
+
+def test_workers_that_have_nothing_to_tell_rest_and_are_not_lost(make: Make) -> None:
+    client, control = make(20, duration="1h", **TTL)
+    client.run_on_scheduler(count_heartbeats)
+    busy = {"workers": "inproc://worker-0", "pure": False}
+    assert seconds_for(client, [client.submit(inc, 0, **busy)]) > 3600
+    before = client.run_on_scheduler(beats_of)
+    assert len(client.scheduler_info(n_workers=-1)["workers"]) == 20
+    assert before.pop("inproc://worker-0") >= 1800
+    assert max(before.values()) < 60
+    plan(control, "silence", "7", 3.0 * TTL_S)
+    seconds_for(
+        client,
+        [client.submit(inc, 0, **busy), client.submit(inc, 0, workers=["inproc://worker-5"])],
+    )
+    after = client.run_on_scheduler(beats_of)
+    assert {"inproc://worker-7-1", "inproc://worker-5"} <= {
+        *client.scheduler_info(n_workers=-1)["workers"]
+    }
+    assert after["inproc://worker-5"] - before["inproc://worker-5"] >= 1800
+
+
 def test_several_workers_arrive_at_once(make: Make) -> None:
     client, control = make(1)
     names = [f"{number}" for number in range(1, 100)]
