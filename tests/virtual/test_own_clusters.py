@@ -33,6 +33,7 @@ async def test_moves(c, s, *workers):
     first = c.map(inc, range(40), workers=workers[0].address, allow_other_workers=True)
     await wait(c.map(lambda x, y: x + y, first, first[::-1], pure=False))
     await workers[0].close()
+    await s.retire_workers([workers[1].address])
     assert sum(await c.gather(first)) == 820
 
 @gen_cluster(client=True)
