@@ -12,6 +12,7 @@ import logging
 import os
 import shlex
 import sys
+import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -122,8 +123,9 @@ def check(body: Callable[[], None], seed: int | None) -> str:
     return difference(*journals)
 
 
-TRIALS = 60
-"""Runs of a test that failed under a seed, at most, to find the fewest draws with which it does."""
+TRIALS, TRIALS_S = 60, 60.0
+"""Runs of a test that failed under a seed, at most, to find the fewest draws with which it does,
+and seconds after which none begins."""
 
 SHOWN = 10
 """Draws that are shown."""
@@ -142,7 +144,7 @@ def story(body: Callable[[], None], seed: int) -> str:
 def _story(body: Callable[[], None], seed: int) -> str:
     if _failure(body, Weather(seed, ())):
         return "it fails with nothing drawn, too"
-    last = Weather(seed)
+    last, end = Weather(seed), time.monotonic() + TRIALS_S
     failure = _failure(body, last)
     if failure is None:
         return "it does not fail each time: --schedprof-check names what differs between its runs"
@@ -150,7 +152,7 @@ def _story(body: Callable[[], None], seed: int) -> str:
     def fails(kept: Collection[Draw]) -> bool:
         nonlocal last
         trial = Weather(seed, frozenset(kept))
-        if is_same := _failure(body, trial) is failure:
+        if is_same := time.monotonic() < end and _failure(body, trial) is failure:
             last = trial
         return is_same
 
