@@ -1,0 +1,171 @@
+"""The network in memory, by which the threads of a test in turns are connected."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from selectors import EVENT_READ, EVENT_WRITE
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_schedprof.virtual.network import LATENCY_NS, ROOM, Network, Socket
+from pytest_schedprof.virtual.relay import NS, Relay, difference
+from pytest_schedprof.virtual.weather import Weather
+
+
+class Place:
+    """A network whose time passes as a test says."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.relay = Relay()
+        self.relay.journal = []
+        self.relay.weather = None if seed is None else Weather(seed)
+        self.network = Network(self.relay, "port {}".format)
+
+    def pass_time(self, seconds: float = 1.0) -> None:
+        self.relay.wait(self.relay.now + int(seconds * NS))
+
+    def listener(self, host: str = "127.0.0.1", port: int = 0) -> Socket:
+        listener = Socket(self.network)
+        listener.bind((host, port))
+        listener.listen()
+        return listener
+
+    def connecting(self, address: tuple[Any, ...]) -> Socket:
+        client = Socket(self.network)
+        with pytest.raises(BlockingIOError):
+            client.connect(address)
+        return client
+
+    def pair(self) -> tuple[Socket, Socket]:
+        listener = self.listener()
+        client = self.connecting(listener.getsockname())
+        self.pass_time()
+        server, address = listener.accept()
+        assert address == client.getsockname()
+        return client, server
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    place = Place()
+    yield place
+    place.relay.end()
+
+
+def failure(call: Callable[[], object]) -> int | None:
+    """The number of the error that a call raises; None if it raises none."""
+    try:
+        call()
+    except OSError as error:
+        return error.errno
+    return None
+
+
+def read_all(socket: Socket, size: int) -> bytes:
+    pieces = []
+    while socket.ready & EVENT_READ and (piece := socket.recv(size)):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=50), max_size=20),
+    st.integers(1, 60),
+    st.none() | st.integers(0, 9),
+)
+def test_what_is_sent_arrives_whole_and_in_order(
+    pieces: list[bytes], size: int, seed: int | None
+) -> None:
+    place = Place(seed)
+    client, server = place.pair()
+    for piece in pieces:
+        assert client.send(piece) == len(piece)
+    assert not server.ready & EVENT_READ, "it takes a while"
+    place.pass_time(10)
+    assert read_all(server, size) == b"".join(pieces)
+    assert failure(lambda: server.recv(1)) == errno.EAGAIN
+    client.shutdown(2)
+    place.pass_time(10)
+    assert server.ready & EVENT_READ
+    assert server.recv(1) == b"", "the end"
+    place.relay.end()
+
+
+def test_who_reads_nothing_is_sent_no_more_than_fits(place: Place) -> None:
+    client, server = place.pair()
+    noticed: list[int] = []
+    client.when_ready = noticed.append
+    assert client.send(bytes(ROOM + 1)) == ROOM
+    assert failure(lambda: client.send(b"x")) == errno.EAGAIN
+    place.pass_time()
+    assert not client.ready & EVENT_WRITE
+    buffer = bytearray(ROOM)
+    assert server.recv_into(buffer) == ROOM
+    assert noticed == [client.fileno()], "there is room again"
+    assert client.send(b"x") == 1
+
+
+def test_nobody_listens(place: Place) -> None:
+    refused = place.connecting(("127.0.0.1", 9))
+    far = place.connecting(("203.0.113.1", 9))
+    place.pass_time()
+    assert refused.ready & EVENT_WRITE
+    assert refused.getsockopt(0, 4) == errno.ECONNREFUSED
+    assert refused.getsockopt(0, 4) == 0, "an error is told once"
+    assert not far.ready, "nobody answers"
+    assert failure(lambda: refused.send(b"x")) == errno.EPIPE
+    assert failure(lambda: far.shutdown(2)) == errno.ENOTCONN
+
+
+def test_a_port_is_taken_until_its_listener_closes(place: Place) -> None:
+    listener = place.listener("0.0.0.0", 8786)
+    assert failure(lambda: place.listener("127.0.0.1", 8786)) == errno.EADDRINUSE
+    waiting = place.connecting(("127.0.0.1", 8786))
+    place.pass_time()
+    assert listener.ready == EVENT_READ
+    listener.close()
+    place.pass_time()
+    assert waiting.recv(1) == b"", "nobody accepts it any more"
+    assert failure(listener.accept) == errno.EBADF
+    with place.listener("127.0.0.1", 8786) as again:
+        assert again.getsockname() == ("127.0.0.1", 8786)
+    assert again.fileno() == -1
+
+
+def test_who_sends_to_one_that_has_closed_is_told(place: Place) -> None:
+    client, server = place.pair()
+    server.close()
+    client.send(b"late")
+    place.pass_time()
+    assert failure(lambda: client.send(b"x")) == errno.ECONNRESET
+    assert failure(lambda: client.recv(1)) == errno.ECONNRESET
+    assert client.getsockopt(1, 4) == errno.ECONNRESET
+
+
+def events(seed: int | None) -> Any:
+    place = Place(seed)
+    client, server = place.pair()
+    for number in range(40):
+        client.send(bytes(number + 1))
+        place.pass_time(0.0005)
+        server.send(b"\x82\xa2op\xa9free-keys\xa4keys\x90")
+    place.pass_time()
+    weather, journal = place.relay.weather, place.relay.journal
+    place.relay.end()
+    assert journal
+    return journal, [str(event) for event in weather.drawn.values()] if weather else []
+
+
+def test_a_seed_makes_messages_late_and_says_which() -> None:
+    _, nothing = events(None)
+    assert nothing == []
+    first, late = events(1)
+    again, same = events(1)
+    assert difference(first, again) == ""
+    assert late == same
+    assert any("free-keys from port 4000" in line and " ms late" in line for line in late)
+    assert LATENCY_NS < 100_000, "what is late is so by more than its way takes"
