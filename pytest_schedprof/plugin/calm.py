@@ -108,12 +108,6 @@ def is_possible(plan: Plan) -> bool:
     return is_meant and all(backend.is_reproduced for backend in plan.backends)
 
 
-def drawn_from(settings: Settings) -> int | None:
-    """Return the seed from which is drawn what happens in a test; None if nothing is drawn."""
-    seed = dict(settings.cluster_option).get("seed", "")
-    return int(seed) if seed.removeprefix("-").isdigit() else None
-
-
 def check(body: Callable[[], None], seed: int | None) -> str:
     """Run the body of a test twice; return in words where the runs differ, if they do."""
     journals: tuple[list[Event], list[Event]] = ([], [])

@@ -26,7 +26,7 @@ from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
 from pytest_schedprof.measuring.settings import Settings
 from pytest_schedprof.measuring.sides import Side
-from pytest_schedprof.plugin.calm import check, drawn_from, is_possible, story, virtual_time
+from pytest_schedprof.plugin.calm import check, is_possible, story, virtual_time
 from pytest_schedprof.plugin.collecting import collector_of
 from pytest_schedprof.plugin.progress import callbacks_of, showing
 from pytest_schedprof.plugin.stash import (
@@ -141,7 +141,8 @@ def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
     """Record the run of the body that pytest makes, and make the other runs of the plan."""
     profiled = item.stash[PROFILED] = _profiled(item, plan)
     profiled.begin()
-    seed = drawn_from(plan.settings)
+    is_drawn = "seed" in dict(plan.settings.cluster_option)
+    seed = seed_of(plan.settings) if is_drawn else None
     try:
         outcome = yield from _run_body(item, profiled, seed)
     except (KeyboardInterrupt, pytest.exit.Exception):

@@ -1,10 +1,10 @@
 """Tests that make their own clusters, in virtual time: a real scheduler, real workers and clients.
 
 Each run of a test has the same events, whatever else the machine does: nothing is drawn, or
-everything from one seed (`weather.py`). It needs a
-process whose locks were replaced before dask was imported (`threads.py`). Threads and event loops
-take turns (`relay.py`), messages pass through a network in memory (`network.py`), and what differs
-between processes is made equal (`sameness.py`).
+everything from one seed (`weather.py`). It needs a process whose locks were replaced before dask
+was imported (`threads.py`). Threads and event loops take turns (`relay.py`), messages pass through
+a network in memory (`network.py`), and what differs between processes is made equal
+(`sameness.py`).
 """
 
 from __future__ import annotations
