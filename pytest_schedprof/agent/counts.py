@@ -159,6 +159,13 @@ PERIODIC = (
 neither they nor what they call is counted: the counts would depend on how long the tasks took. In
 virtual time that is known to the nanosecond, and they are counted."""
 
+LOGGING = (
+    "distributed.utils:DequeHandler.clear",
+    "distributed.utils:DequeHandler.clear_all_instances",
+    "distributed.utils:DequeHandler.emit",
+)
+"""What keeps the last lines of logs: of all loops and tests that a process had."""
+
 HEARTBEATS = (
     "distributed.scheduler:Scheduler.client_heartbeat",
     "distributed.scheduler:Scheduler.heartbeat_worker",
@@ -318,7 +325,7 @@ def is_in_virtual_time(holder: Any) -> bool:
 def clockwork_of(holder: Any) -> tuple[Sequence[str], Sequence[str]]:
     """Return functions that are not counted, nor what they call; and those that are, without it."""
     if getattr(holder, "is_in_turns", False):
-        return NOT_COUNTED, HEARTBEATS
+        return (*LOGGING, *NOT_COUNTED), HEARTBEATS
     if not is_in_virtual_time(holder):
         return (*PERIODIC, *HEARTBEATS, *NOT_COUNTED), ()
     if len(holder.workers) <= MOST_WORKERS:
@@ -338,9 +345,10 @@ async def start(
 
     Args:
         code: expressions for names of `modules`, for those that are left out though these match
-            (`without`), for those whose constants are put in order (`ordered`), and, for a process
-            that the test shares, other `modules_here` and those whose functions make a user's code
-            count that they call (`callers`).
+            (`noise` and `workers`), for those whose constants are put in order (`ordered`), and,
+            for a process that the test shares, other modules (`modules_here`) and those whose
+            functions make a user's code count that they call (`callers_here`); others of both if
+            workers and clients take turns with the scheduler, and count too (`in_turns`).
         bytecodes: whether to count them too.
         is_detailed: whether to count calls by caller, and bytecodes by line.
         by_span: whether to tell the counts of each span apart too.
@@ -349,10 +357,13 @@ async def start(
     """
     if "counts" in under_way(dask_scheduler):
         return {"problem": "busy"}
-    if hasattr(dask_scheduler, "run_on_loops"):  # the process is the test's, too
-        choice = Choice(code["modules_here"], code["without"], code["callers"])
+    without = [*code["noise"], *code["workers"]]
+    if getattr(dask_scheduler, "is_in_turns", False):
+        choice = Choice(code["modules_in_turns"], code["noise"], code["callers_in_turns"])
+    elif hasattr(dask_scheduler, "run_on_loops"):  # the process is the test's, too
+        choice = Choice(code["modules_here"], without, code["callers_here"])
     else:
-        choice = Choice(code["modules"], code["without"])
+        choice = Choice(code["modules"], without)
     choice.answers[__name__] = Answer.YES
     recording = CountsRecording(
         client, choice, code["ordered"], bytecodes, is_detailed, dask_scheduler, by_span=by_span

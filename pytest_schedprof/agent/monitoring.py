@@ -141,14 +141,18 @@ class Monitor(Counted):
         monitoring().set_local_events(self.tool, code, self.local)
 
     def _find(self, frame: FrameType) -> Answer:
-        """Return whether the code of a frame is counted; arm it if so."""
+        """Return whether something is to be done for the code of a frame, and arm it if so.
+
+        What an import calls is not, whichever module it is of.
+        """
         code = frame.f_code
-        answer = self.choice.ask(frame)
+        answer, is_body = self.choice.ask(frame), is_import(frame)
+        if is_body:
+            self.pausing.add(id(code))
+            self.bodies.update({id(code)} if answer is Answer.YES else ())
+            answer = Answer.YES
         if answer is Answer.YES:
             self._arm(code)
-            if is_import(frame):
-                self.bodies.add(id(code))
-                self.pausing.add(id(code))
         return answer
 
     def _is_of_thread(self) -> bool:

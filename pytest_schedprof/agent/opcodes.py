@@ -210,7 +210,10 @@ class ThreadOpcodes:
 
     def _traced(self, frame: FrameType) -> Tracer | None:
         tally = self.tallies.get(id(frame.f_code)) or self._taken(frame)
-        return None if tally is None else self._count(frame, tally)
+        if tally is not None:
+            return self._count(frame, tally)
+        # What an import calls is not counted, whichever module it is of.
+        return self._pause(frame) if is_import(frame) and not self.is_paused else None
 
     def _stretch(self, frame: FrameType) -> Tracer:
         """Count for another span until this frame returns, raises or waits."""

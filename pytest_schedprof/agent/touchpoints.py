@@ -258,6 +258,15 @@ TOUCHPOINTS = (
         ),
     ),
     Touchpoint(
+        "agent/counts.py",
+        "counts differ by what an earlier test has logged",
+        (
+            "distributed.utils:DequeHandler.clear",
+            "distributed.utils:DequeHandler.clear_all_instances",
+            "distributed.utils:DequeHandler.emit",
+        ),
+    ),
+    Touchpoint(
         "virtual/sameness.py",
         "runs differ: names of files and random numbers go on from test to test",
         ("dask.array.random:_cached_states", "random:_urandom", "tempfile:_name_sequence"),

@@ -18,15 +18,19 @@ from pytest_schedprof.model.backend import JSON, Artifact
 from pytest_schedprof.model.profile import (
     CALLERS,
     CARRYING,
+    DASKS,
     EVERYTHING,
     NOISE,
     SCHEDULING,
+    WORKERS,
     CostProfile,
     Function,
     Namer,
     SpanCounts,
     compile_pattern,
+    is_of,
     is_work,
+    module_of,
     spelt_out,
 )
 
@@ -34,6 +38,11 @@ UNCOUNTED = {
     CLIENT: "the client is counted on clusters in virtual time, in tests that are no coroutines, "
     "and in tests that run no scheduler; there with the default options of counts"
 }
+
+UNCOUNTED_SIDES = dict.fromkeys(
+    ("@client", "@worker"),
+    "no worker's code was counted: that is in tests that make their own clusters, in virtual time",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +123,7 @@ class CountsBackend(RemoteBackend):
         is_everything = EVERYTHING in self.options.modules and self.options.bytecodes
         if not (answer["is_timed"] and is_everything):
             return recording
-        own = ClientCounts(_expressions((SCHEDULING, *CARRYING)), _expressions(NOISE))
+        own = ClientCounts(_expressions((SCHEDULING, *CARRYING)), _expressions((*NOISE, *WORKERS)))
         try:
             return WithClient(recording, own) if own.begin() else recording
         except BaseException:  # a Ctrl-C, or the end of the scheduler
@@ -143,19 +152,28 @@ class CountsBackend(RemoteBackend):
         """Return expressions that tell the agent what to count."""
         named = [module for module in self.modules if module != EVERYTHING]
         is_everything = len(named) < len(self.modules)
-        scheduling = [*named, SCHEDULING] if is_everything else named
+        named = _expressions(named)
+
+        def if_everything(*modules: str) -> list[str]:
+            return _expressions(modules) if is_everything else []
+
         return {
             "modules": _expressions(self.modules),
-            "modules_here": _expressions(scheduling),
-            "without": _expressions(NOISE) if is_everything else [],
-            "callers": _expressions(CALLERS) if is_everything else [],
-            "ordered": _expressions(scheduling),
+            "noise": if_everything(*NOISE),
+            "workers": if_everything(*WORKERS),
+            "modules_here": [*named, *if_everything(SCHEDULING)],
+            "callers_here": if_everything(*CALLERS),
+            "modules_in_turns": [*named, *if_everything(DASKS)],
+            "callers_in_turns": if_everything(DASKS),
+            "ordered": [*named, *if_everything(SCHEDULING)],
         }
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
         file = read_counts(content)
         spans = tuple(map(self._counts_of, file.spans))
         lacks = {} if any(CLIENT in counts for counts in file.functions.values()) else UNCOUNTED
+        if not any(is_of(module_of(name), WORKERS) for name in file.functions):
+            lacks = lacks | UNCOUNTED_SIDES
         if EVERYTHING not in self.options.modules:
             whole: Mapping[str, int] = file.whole
         else:

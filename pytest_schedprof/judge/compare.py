@@ -21,6 +21,7 @@ from pytest_schedprof.judge.exact import exact_changes, of_other_graphs
 from pytest_schedprof.judge.figures import Between, Measurement
 from pytest_schedprof.judge.matching import (
     alike,
+    are_whole_bodies,
     common_modules,
     differing_modules,
     differing_settings,
@@ -200,7 +201,8 @@ def _compared(
     # In turns one process builds the graphs of both sides, and some have another order then.
     is_exact = not in_turns and is_reproduced(before, after)
     known = past if past and len(past) >= LEAST_RUNS else ()
-    tasks = tasks_of_rounds(before, after) if in_turns else None
+    has_one_body = in_turns or are_whole_bodies(before, after)
+    tasks = tasks_of_rounds(before, after) if has_one_body else None
     old, new = (
         replace(
             side,

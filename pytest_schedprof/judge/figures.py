@@ -11,7 +11,13 @@ from typing import TypeAlias
 
 from pytest_schedprof.judge.costs import DRIFT, is_line
 from pytest_schedprof.judge.estimate import MANY, MIN_ROUNDS, Figure
-from pytest_schedprof.judge.owners import NOT_SCHEDULER, is_used_by_all, owner_alone
+from pytest_schedprof.judge.owners import (
+    COUNTED,
+    NOT_SCHEDULER,
+    is_used_by_all,
+    owner_alone,
+    owner_of_counted,
+)
 from pytest_schedprof.judge.series import LEAST_RUNS
 from pytest_schedprof.model.explanation import Cost
 from pytest_schedprof.model.limit import Estimate
@@ -29,6 +35,7 @@ from pytest_schedprof.model.profile import EVERYTHING, Function, is_of, is_work,
 from pytest_schedprof.model.result import (
     IN_PROCESS,
     OWN_VIRTUAL,
+    SIDES_IN_TURNS,
     VIRTUAL,
     BackendResult,
     FunctionCost,
@@ -117,11 +124,16 @@ class Measurement:
     @cached_property
     def is_in_process(self) -> bool:
         """Whether the scheduler shared its process with the test, workers and clients."""
-        return kind_of(self.result) in (IN_PROCESS, OWN_VIRTUAL)
+        return self.is_own_virtual or kind_of(self.result) == IN_PROCESS
+
+    @cached_property
+    def is_own_virtual(self) -> bool:
+        """Whether the test made its own cluster, of which all takes turns."""
+        return kind_of(self.result) == OWN_VIRTUAL
 
     @property
     def is_virtual(self) -> bool:
-        return kind_of(self.result) in (VIRTUAL, OWN_VIRTUAL)
+        return self.is_own_virtual or kind_of(self.result) == VIRTUAL
 
     @property
     def hash_seed(self) -> str:
@@ -148,8 +160,8 @@ class Measurement:
     @property
     def floor(self) -> float:
         """Part of the whole below which a change of a count is ignored."""
-        if self.is_reproduced:
-            return 0.0
+        if self.is_reproduced:  # own clusters share what a process keeps, as tables of types
+            return FLOOR if self.is_own_virtual else 0.0
         return FLOOR_IN_PROCESS if self.is_in_process else FLOOR
 
     @cached_property
@@ -174,7 +186,7 @@ class Measurement:
         return self._counts(metric, self.of.costs.folded if self.of.costs else ())
 
     def _counts(self, metric: str, costs: Iterable[FunctionCost]) -> dict[Function, Figure]:
-        if not self.tasks:
+        if not self._units:
             return {}
         divided, units = METRICS[metric].divided, self._units
         return {
@@ -186,13 +198,13 @@ class Measurement:
                 is_carrier=self.is_everything and not is_work(cost.function),
             )
             for cost in costs
-            if metric in cost.total and (metric == CLIENT_BYTECODES or self._is_schedulers(cost))
+            if metric in cost.total and (metric == CLIENT_BYTECODES or self._is_compared(cost))
         }
 
     def accounts(self, metric: str) -> dict[Function, Cost]:
         """Return what every function cost by itself per task, however little that is."""
         measured = self.of.costs
-        if measured is None or not self.tasks:
+        if measured is None or not self._units:
             return {}
         own, is_of_client = own_part(metric), metric == CLIENT_BYTECODES
         return {
@@ -206,7 +218,7 @@ class Measurement:
             for cost in (*measured.functions, *measured.folded)
             if own in cost.total
             and not is_line(cost.function)
-            and (is_of_client or self._is_schedulers(cost))
+            and (is_of_client or self._is_compared(cost))
         }
 
     @property
@@ -224,25 +236,34 @@ class Measurement:
         """Return how many tasks or rounds share the costs."""
         return self.of.window.rounds if self.is_per_round else self.tasks
 
-    def _is_schedulers(self, cost: FunctionCost) -> bool:
-        """Whether the scheduler made all calls of a function."""
-        is_of_both = not self.modules or is_of(module_of(cost.function), self.modules)
-        if cost.owner in NOT_SCHEDULER or not is_of_both:
+    def _is_compared(self, cost: FunctionCost) -> bool:
+        """Whether each run of a side has this count: the scheduler's, and anybody's in turns."""
+        if self.modules and not is_of(module_of(cost.function), self.modules):
             return False
-        return not (self.is_in_process and is_used_by_all(cost.function))
+        if self.is_own_virtual:
+            return cost.owner not in NOT_SCHEDULER - SIDES_IN_TURNS
+        return self._is_schedulers(cost.function, cost.owner)
+
+    def _is_schedulers(self, function: Function, owner: str) -> bool:
+        """Whether the scheduler made all calls of a function."""
+        is_shared = self.is_in_process and is_used_by_all(function)
+        is_tests = self.is_own_virtual and owner in COUNTED
+        return owner not in NOT_SCHEDULER and not (is_shared or is_tests)
 
     def whole(self, metric: str) -> Figure | None:
         """Return the figure of the scheduler as a whole, None if the backend has none."""
-        if self.of.costs is None or not self.tasks:
+        if self.of.costs is None or not self._units:
             return None
         is_sum = self.is_everything and Of.FUNCTIONS in METRICS[metric].of
         if metric in self.of.costs.whole and not is_sum:
             value = METRICS[metric].divided(self.of.costs.whole[metric], self._units)
             return self._count(metric, "", value, self.of.costs.scatter.get(metric))
+        is_of_client = metric == CLIENT_BYTECODES
         parts = [
             figure
             for name, figure in self.exact(metric).items()
             if not self.is_everything or is_work(name)
+            if is_of_client or self._is_schedulers(name, owner_of_counted(name))
         ]
         # Not the root of the squares: how messages were batched, and the load where the test's own
         # process runs the scheduler, move many functions together.
@@ -311,7 +332,7 @@ class Measurement:
         three rounds.
         """
         costs = self.of.costs
-        if costs is None or not self.tasks or not self.shows_scatter:
+        if costs is None or not self._units or not self.shows_scatter:
             return {}
         named = (*costs.functions, *costs.folded)
         parts = [(cost.function, cost.total, cost.scatter) for cost in named]

@@ -16,6 +16,8 @@ from pytest_schedprof.judge.phases import CLIENT_OWNERS
 from pytest_schedprof.model.limit import POINTS, Limit, LimitResult
 from pytest_schedprof.model.metric import (
     ANY_KIND,
+    BYTECODES,
+    CALLS,
     GROWING,
     GROWTH,
     METRICS,
@@ -25,6 +27,7 @@ from pytest_schedprof.model.metric import (
     Of,
 )
 from pytest_schedprof.model.profile import compile_pattern
+from pytest_schedprof.model.result import SIDES_IN_TURNS
 
 _FIGURE = re.compile(r"[a-z][a-z0-9_]*:[\w.*?-]+")
 _PREFIX = re.compile(r"[\w.*?<>+-]+")
@@ -202,7 +205,8 @@ class _Parser:
     def _check_owner(self, owner: str, metric: str, start: int) -> None:
         self._at = start
         counted = COUNTED if METRICS[metric].is_exact else ()
-        if owner not in (known := LIMITABLE_OWNERS + CLIENT_OWNERS + counted):
+        sides = sorted(SIDES_IN_TURNS) if metric in (CALLS, BYTECODES) else ()
+        if owner not in (known := (*LIMITABLE_OWNERS, *CLIENT_OWNERS, *counted, *sides)):
             raise self._error("@" + one_of("an owner", owner, known))
         if Of.OWNERS not in METRICS[metric].of:
             raise self._error(f"a function: an owner has one share, write share(@{owner})")

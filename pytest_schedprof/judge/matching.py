@@ -71,7 +71,7 @@ def doubt_of_sides(before: Measurement, after: Measurement) -> str:
     for name, side in (("baseline", before), ("run", after)):
         if side.of.doubt:
             return f"the {name} cannot be judged: {side.of.doubt}"
-        if not side.of.window.tasks:
+        if not side.of.window.tasks and not side.is_own_virtual:
             return f"the {name} processed no task"
     return ""
 
@@ -121,9 +121,9 @@ def differing_modules(before: Measurement, after: Measurement) -> tuple[Setting,
 
 
 def other_work(before: Measurement, after: Measurement) -> str:
-    """Return why costs per task of the two cannot be compared, empty if they can."""
+    """Return why costs per task of the two cannot be compared, empty if they can, or need not."""
     tasks = tasks_of_rounds(before, after)
-    if tasks is None:
+    if tasks is None or are_whole_bodies(before, after):
         return ""
     return (
         f"another amount of work: {tasks[0]:.0f} tasks a round in the baseline, {tasks[1]:.0f} in "
@@ -131,10 +131,16 @@ def other_work(before: Measurement, after: Measurement) -> str:
     )
 
 
+def are_whole_bodies(before: Measurement, after: Measurement) -> bool:
+    """Whether each run of the test is the same and all of it counts, the test itself included."""
+    return before.is_own_virtual and after.is_own_virtual
+
+
 def tasks_of_rounds(before: Measurement, after: Measurement) -> tuple[float, float] | None:
-    """Return the tasks of a round of each side; None if they are about the same."""
+    """Return the tasks of a round of each side; None if they are about the same, and not none."""
     one, other = (side.of.window.tasks / max(1, side.of.window.rounds) for side in (before, after))
-    return None if abs(other - one) <= SAME_WORK * max(one, other) else (one, other)
+    is_alike = abs(other - one) <= SAME_WORK * max(one, other)
+    return None if is_alike and max(one, other) else (one, other)
 
 
 def obstacle_to_time(before: Measurement, after: Measurement) -> str:

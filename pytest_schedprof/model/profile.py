@@ -156,9 +156,12 @@ EVERYTHING = "everything"
 SCHEDULING = "scheduling"
 """The word for modules that work on tasks."""
 
+DASKS = "all"
+"""The word for all modules of dask and of the packages that run in its scheduler."""
+
 WORDS: Mapping[str, Sequence[str]] = {
     EVERYTHING: ["*"],
-    "all": [f"{package}{rest}" for package in PACKAGES for rest in ("", ".*")],
+    DASKS: [f"{package}{rest}" for package in PACKAGES for rest in ("", ".*")],
     SCHEDULING: ["dask", "dask.*", *(f"distributed.{name}" for name in EXTENSIONS)],
 }
 """Modules that a word stands for."""
@@ -178,12 +181,10 @@ NOISE = (
     "distributed.metrics",
     "distributed.profile",
     "distributed.system_monitor",
+    "distributed.utils_test",
     "psutil*",
     "namedtuple_p*",  # psutil's
     "namedtuple_s*",
-    # workers, which a virtual cluster has in the scheduler's process
-    "distributed.nanny",
-    "distributed.worker*",
     # finders of modules, which packages install
     "__editable__*",
     "_distutils_hack*",
@@ -216,6 +217,9 @@ NOISE = (
     "weakref",
 )
 """Modules that `EVERYTHING` leaves out."""
+
+WORKERS = ("distributed.nanny", "distributed.worker*")
+"""Modules of workers, which are counted only where workers, clients and scheduler take turns."""
 
 CALLERS = (
     "distributed.active_memory_manager",

@@ -134,6 +134,9 @@ NOT_SCHEDULER = frozenset(
 )
 """Owners that do not belong to the scheduler; their samples are in no denominator."""
 
+SIDES_IN_TURNS = frozenset({"worker", "client"})
+"""Those of them whose counts are exact too, if they take turns with the scheduler."""
+
 
 @dataclass(frozen=True, slots=True)
 class FunctionShare:

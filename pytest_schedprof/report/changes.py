@@ -93,10 +93,9 @@ def conditions_of(comparison: Comparison) -> Iterator[str]:
     yield from dict.fromkeys(f"accepted: {figure.reason}" for figure in comparison.accepted)
     if comparison.tasks is not None:
         before, after = (f"{number:,.0f}" for number in comparison.tasks)
-        yield (
-            f"costs are per round: the body made {before} tasks before, and {after} now; "
-            "per task they could not be compared"
-        )
+        made = f"the body made {before} tasks before, and {after} now"
+        made = made if any(comparison.tasks) else "the body made no tasks"
+        yield f"costs are per round: {made}; per task they could not be compared"
     if noise := noise_words(comparison.thresholds):
         yield noise
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 from pytest_schedprof.judge.limits import parsed_limit
 from pytest_schedprof.judge.owners import NOT_SCHEDULER, PLUMBING
@@ -11,6 +12,8 @@ from pytest_schedprof.judge.shares import BusyTime, wall_of
 from pytest_schedprof.model.backend import KnownBackends, rank_of
 from pytest_schedprof.model.limit import Estimate, Finding, Limit, LimitResult, Verdict
 from pytest_schedprof.model.metric import (
+    BYTECODES,
+    CALLS,
     CLIENT_BYTECODES,
     INCLUSIVE,
     METRICS,
@@ -20,6 +23,7 @@ from pytest_schedprof.model.metric import (
     readable,
 )
 from pytest_schedprof.model.result import (
+    SIDES_IN_TURNS,
     BackendResult,
     FunctionCost,
     FunctionShare,
@@ -219,6 +223,11 @@ def whole_costs(costs: MeasuredCosts, tasks: int, per_task: str = "") -> Iterato
         if name in METRICS and not METRICS[name].is_sampled and (tasks or METRICS[name].is_peak):
             label = name if METRICS[name].is_peak else f"{name}{per_task}"
             yield Fact(label, _of_task(name, amount, tasks))
+    if not tasks or not any(cost.owner == "worker" for cost in costs.functions):
+        return  # workers are counted in tests that make their own clusters, in virtual time
+    for side, name in product(sorted(SIDES_IN_TURNS), (CALLS, BYTECODES)):
+        if amount := sum(c.total.get(name, 0) for c in costs.functions if c.owner == side):
+            yield Fact(f"{name} of @{side}{per_task}", _of_task(name, amount, tasks))
 
 
 NO_TIME = BusyTime(0.0, 0.0)

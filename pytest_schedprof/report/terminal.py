@@ -60,6 +60,7 @@ LEAST_SPAN = 0.1
 """Part of a figure that the bars of its series span at least."""
 
 COST_WIDTH = 16
+TASK = "/task"
 """Columns of a cost."""
 
 NO_RECENT_RUNS: Recent = {}
@@ -157,7 +158,7 @@ def _share_lines(shares: SampledShares, most: int) -> Iterator[Line]:
 
 def cost_lines(costs: MeasuredCosts, tasks: int, most: int) -> Iterator[Line]:
     """Return a table of the most expensive functions, and what the whole scheduler cost."""
-    table = cost_table(costs, tasks, most, "/task")
+    table = cost_table(costs, tasks, most, TASK)
     *metrics, _, _ = table.heads
     if metrics:
         width = _owner_width(owner for *_, owner, _ in table.rows)
@@ -170,8 +171,8 @@ def cost_lines(costs: MeasuredCosts, tasks: int, most: int) -> Iterator[Line]:
 
 def _whole_lines(costs: MeasuredCosts, tasks: int) -> Iterator[Line]:
     whole = [
-        f"{metric} {amount}{'' if METRICS[metric].is_peak else '/task'}"
-        for metric, amount in whole_costs(costs, tasks)
+        f"{label.removesuffix(TASK)} {amount}{TASK if label.endswith(TASK) else ''}"
+        for label, amount in whole_costs(costs, tasks, TASK)
     ]
     if whole:
         yield Line("  whole scheduler: " + ", ".join(whole))

@@ -19,7 +19,13 @@ import msgspec
 from pytest_schedprof.errors import ArtifactError, BaselineError
 from pytest_schedprof.formats import UNREADABLE
 from pytest_schedprof.model.metric import CLIENT_BYTECODES
-from pytest_schedprof.model.result import NOT_SCHEDULER, BackendResult, FunctionCost, Result
+from pytest_schedprof.model.result import (
+    NOT_SCHEDULER,
+    SIDES_IN_TURNS,
+    BackendResult,
+    FunctionCost,
+    Result,
+)
 from pytest_schedprof.model.run import BaselinePart, Commit, Run, by_test, identities
 from pytest_schedprof.store.places import Folder, without_secrets
 from pytest_schedprof.store.records import Record, decode, encode
@@ -182,8 +188,8 @@ def _slim(backend: BackendResult) -> BackendResult:
 
 
 def _is_compared(cost: FunctionCost) -> bool:
-    """Whether a function is the scheduler's, or has figures of the client."""
-    return cost.owner not in NOT_SCHEDULER or CLIENT_BYTECODES in cost.total
+    """Whether a function is the scheduler's, or is compared where all sides take turns."""
+    return cost.owner not in NOT_SCHEDULER - SIDES_IN_TURNS or CLIENT_BYTECODES in cost.total
 
 
 def _tidy(folder: Folder) -> None:

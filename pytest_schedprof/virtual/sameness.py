@@ -10,11 +10,12 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import partial
+from functools import _lru_cache_wrapper, lru_cache, partial
+from inspect import getclosurevars
 from itertools import count
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -81,12 +82,38 @@ def steady_readings() -> None:
         setattr(owner, name, threads.in_turns(getattr(owner, name), partial(_same, steady)))
 
 
+MEMOIZED = "memoize.<locals>.memof"
+"""Name of what `toolz.memoize` makes of a function."""
+
+
+def _caches() -> Iterator[Callable[[], object]]:
+    """Yield what empties the caches of dask's functions and methods."""
+    modules = [name for name in sys.modules if name.partition(".")[0] in ("dask", "distributed")]
+    of_modules = [value for name in modules for value in vars(sys.modules[name]).values()]
+    classes = {value for value in of_modules if isinstance(value, type)}
+    methods = [value for owner in classes for value in vars(owner).values()]
+    for value in (*of_modules, *methods):
+        function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+        if isinstance(function, _lru_cache_wrapper):
+            yield function.cache_clear
+        elif isinstance(function, FunctionType) and function.__code__.co_qualname == MEMOIZED:
+            yield getclosurevars(function).nonlocals["cache"].clear
+
+
+@lru_cache(1)
+def _caches_of(modules: int) -> list[Callable[[], object]]:
+    """Return what empties the caches while there are so many modules."""
+    return list(_caches())
+
+
 def make_equal(undo: ExitStack) -> None:
     """Let what a process keeps for all its tests begin anew: random numbers, names, directories."""
     from dask import sizeof
     from distributed import Future, scheduler
     from distributed.comm import inproc
 
+    for empty in _caches_of(len(sys.modules)):  # whichever test came first has filled them
+        empty()
     undo.callback(random.setstate, random.getstate())
     random.seed(0)
     # numpy's generators that get no seed draw theirs from it.

@@ -87,6 +87,45 @@ def test_each_session_counts_the_same(project: Project, monkeypatch: pytest.Monk
     apart.stdout.fnmatch_lines(["compared with main: [0-9]* the same in 3 tests"])
 
 
+SIDES = """
+import os, pytest
+
+@pytest.mark.schedprof("calls(@worker) <= 1", "calls(@client) <= 1000")
+@gen_cluster(client=True)
+async def test_tasks(c, s, a, b):
+    await c.gather(c.map(int, range(10)))
+    for _ in range(int(os.environ["STORIES"])):
+        a.state.story("none")
+
+@gen_cluster()
+async def test_no_task(s, a, b):
+    for _ in range(int(os.environ["STORIES"])):
+        a.state.story("none")
+"""
+
+
+def test_code_of_workers_is_counted_and_limited(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write(HEAD + SIDES)
+    monkeypatch.setenv("STORIES", "1")
+    before = project.run(*VIRTUALLY, "--schedprof-save=main")
+    before.assert_outcomes(passed=1, failed=1)
+    before.stdout.fnmatch_lines(["schedprof: limit broken: calls(@worker) <= 1: @worker takes *"])
+    before.stdout.fnmatch_lines(["limits: 1 passed, 1 broken"])
+    monkeypatch.setenv("STORIES", "500")
+    after = project.run(*VIRTUALLY, "--schedprof-compare=main", "-k", "no_task")
+    after.assert_outcomes(failed=1)
+    story = "distributed.worker_state_machine:WorkerState.story"
+    after.stdout.fnmatch_lines(
+        [
+            f"*regressed against 'main': bytecodes of {story}: * per round *",
+            "*costs are per round: the body made no tasks*",
+            f"  regressed * worker * {story}",
+        ]
+    )
+
+
 DIFFERENT = """
 times = []
 
