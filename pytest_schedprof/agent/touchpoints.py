@@ -252,6 +252,7 @@ TOUCHPOINTS = (
             "distributed.client:Future._uid",
             "distributed.client:Future._counter",
             "distributed.scheduler:TaskState._run_id_iterator",
+            "distributed.utils_comm:_round_robin_counter",
             "distributed.comm.inproc:global_manager",
             "distributed.comm.inproc:os",
             "distributed.utils:_offload_executor",

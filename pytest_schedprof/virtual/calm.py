@@ -31,7 +31,13 @@ from typing import Any
 
 from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.virtual import threads
-from pytest_schedprof.virtual.network import FIRST_DESCRIPTOR, Network, SocketModule
+from pytest_schedprof.virtual.network import (
+    FIRST_DESCRIPTOR,
+    EncryptedSocket,
+    Network,
+    Socket,
+    SocketModule,
+)
 from pytest_schedprof.virtual.relay import NS, Event, RefusalError, Runner
 from pytest_schedprof.virtual.sameness import make_equal, steady_hashes, steady_readings
 from pytest_schedprof.virtual.threads import SINCE_S, steady_hash
@@ -236,7 +242,8 @@ def prepare() -> None:
     for module in of_tornado:
         module.socket = SocketModule(_network)
     platform.processor()  # dask asks for it, and the first time a program tells
-    _refuse_what_takes_no_turns()
+    _refuse_processes()
+    ssl.SSLContext.wrap_socket = _encrypting(ssl.SSLContext.wrap_socket)  # type: ignore
     steady_hashes()
     steady_readings()
     new_event_loop = asyncio.new_event_loop
@@ -265,20 +272,31 @@ EVERY = 50
 """Tests after which all that is alive is looked at."""
 
 
-def _refuse_what_takes_no_turns() -> None:
-    """Let no test in turns start another process, or encrypt what it sends."""
+def _refuse_processes() -> None:
+    """Let no test in turns start another process."""
     from distributed import Nanny
 
-    for owner, name, why in (
-        (Nanny, "__init__", PROCESS),
-        (BaseProcess, "start", PROCESS),
-        (subprocess.Popen, "__init__", PROCESS),
-        (ssl.SSLContext, "wrap_socket", "it encrypts its connections"),
+    for owner, name in (
+        (Nanny, "__init__"),
+        (BaseProcess, "start"),
+        (subprocess.Popen, "__init__"),
     ):
-        setattr(owner, name, _refused(getattr(owner, name), why))
+        setattr(owner, name, _refused(getattr(owner, name), PROCESS))
 
 
 PROCESS = "it starts another process"
+
+
+def _encrypting(real: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(real)
+    def wrap_socket(context: ssl.SSLContext, sock: Any, *more: Any, **keywords: Any) -> Any:
+        if not isinstance(sock, Socket):
+            return real(context, sock, *more, **keywords)
+        return EncryptedSocket(
+            sock, context, keywords.get("server_side", False), keywords.get("server_hostname")
+        )
+
+    return wrap_socket
 
 
 def _refused(real: Callable[..., Any], why: str) -> Callable[..., Any]:

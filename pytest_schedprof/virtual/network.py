@@ -9,9 +9,11 @@ from __future__ import annotations
 import errno
 import re
 import socket
+import ssl
 import types
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from selectors import EVENT_READ, EVENT_WRITE
@@ -205,18 +207,26 @@ class Socket:
         self._notify()
 
     def send(self, content: Any, flags: int = 0) -> int:
+        room = ROOM - self._under_way - self._open_peer()._unread
+        if room <= 0:
+            raise _error(errno.EAGAIN, BlockingIOError)
+        piece = bytes(memoryview(content)[:room])
+        self.push(piece)
+        return len(piece)
+
+    def push(self, piece: bytes) -> None:
+        """Send all of a piece, whatever room there is."""
+        self._open_peer()
+        self._under_way += len(piece)
+        self._send(piece)
+
+    def _open_peer(self) -> Socket:
         self._check()
         if self._is_reset:
             raise _error(errno.ECONNRESET, ConnectionResetError)
         if self._is_shut or self.peer is None:
             raise _error(errno.EPIPE, BrokenPipeError)
-        room = ROOM - self._under_way - self.peer._unread
-        if room <= 0:
-            raise _error(errno.EAGAIN, BlockingIOError)
-        piece = bytes(memoryview(content)[:room])
-        self._under_way += len(piece)
-        self._send(piece)
-        return len(piece)
+        return self.peer
 
     def _send(self, piece: bytes) -> None:
         """Let a piece arrive after all that was sent before; an empty one is the end."""
@@ -322,6 +332,50 @@ class Socket:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+RECORD = 2**14
+"""Bytes that TLS encrypts together."""
+
+
+class EncryptedSocket:
+    """A socket in memory with TLS: as much of `ssl.SSLSocket` as tornado uses."""
+
+    def __init__(
+        self, plain: Socket, context: ssl.SSLContext, server_side: bool, server_hostname: str | None
+    ) -> None:
+        self._plain = plain
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side, server_hostname)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tls if hasattr(self._tls, name) else self._plain, name)
+
+    def do_handshake(self) -> None:
+        self._through(self._tls.do_handshake)
+
+    def send(self, content: Any, flags: int = 0) -> int:
+        if not self._plain.ready & EVENT_WRITE:
+            raise ssl.SSLWantWriteError(ssl.SSL_ERROR_WANT_WRITE, "no room")
+        return int(self._through(self._tls.write, memoryview(content)[:RECORD]))
+
+    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
+        try:
+            return int(self._through(self._tls.read, nbytes or len(buffer), buffer))
+        except ssl.SSLEOFError:  # of a peer that does not say that it ends
+            return 0
+
+    def _through(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Call after what has arrived was put into TLS, and send what TLS wants to send."""
+        with suppress(BlockingIOError):
+            while piece := self._plain.recv(ROOM):
+                self._incoming.write(piece)
+            self._incoming.write_eof()
+        try:
+            return call(*arguments)
+        finally:
+            if self._outgoing.pending:
+                self._plain.push(self._outgoing.read())
 
 
 class SocketModule(types.ModuleType):

@@ -109,7 +109,7 @@ def _caches_of(modules: int) -> list[Callable[[], object]]:
 def make_equal(undo: ExitStack) -> None:
     """Let what a process keeps for all its tests begin anew: random numbers, names, directories."""
     from dask import sizeof
-    from distributed import Future, scheduler
+    from distributed import Future, scheduler, utils_comm
     from distributed.comm import inproc
 
     for empty in _caches_of(len(sys.modules)):  # whichever test came first has filled them
@@ -133,6 +133,7 @@ def make_equal(undo: ExitStack) -> None:
         (Future, "_uid", "future"),
         (Future, "_counter", count()),
         (scheduler.TaskState, "_run_id_iterator", count()),
+        (utils_comm, "_round_robin_counter", [0]),
         (inproc.global_manager, "addr_suffixes", count(1)),
         (inproc.global_manager, "listeners", WeakValueDictionary()),
         (inproc, "os", SimpleNamespace(getpid=lambda: 1)),
