@@ -159,12 +159,13 @@ PERIODIC = (
 neither they nor what they call is counted: the counts would depend on how long the tasks took. In
 virtual time that is known to the nanosecond, and they are counted."""
 
-LOGGING = (
+OF_EARLIER_TESTS = (
+    "distributed.comm.tcp:TCP._get_finalizer.<locals>.finalize",
     "distributed.utils:DequeHandler.clear",
     "distributed.utils:DequeHandler.clear_all_instances",
     "distributed.utils:DequeHandler.emit",
 )
-"""What keeps the last lines of logs: of all loops and tests that a process had."""
+"""What is called for connections that nobody closed, and keeps the last lines of all logs."""
 
 HEARTBEATS = (
     "distributed.scheduler:Scheduler.client_heartbeat",
@@ -325,7 +326,7 @@ def is_in_virtual_time(holder: Any) -> bool:
 def clockwork_of(holder: Any) -> tuple[Sequence[str], Sequence[str]]:
     """Return functions that are not counted, nor what they call; and those that are, without it."""
     if getattr(holder, "is_in_turns", False):
-        return (*LOGGING, *NOT_COUNTED), HEARTBEATS
+        return (*OF_EARLIER_TESTS, *NOT_COUNTED), HEARTBEATS
     if not is_in_virtual_time(holder):
         return (*PERIODIC, *HEARTBEATS, *NOT_COUNTED), ()
     if len(holder.workers) <= MOST_WORKERS:

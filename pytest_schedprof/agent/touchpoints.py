@@ -260,8 +260,9 @@ TOUCHPOINTS = (
     ),
     Touchpoint(
         "agent/counts.py",
-        "counts differ by what an earlier test has logged",
+        "counts differ by what an earlier test has logged, or left open",
         (
+            "distributed.comm.tcp:TCP._get_finalizer",
             "distributed.utils:DequeHandler.clear",
             "distributed.utils:DequeHandler.clear_all_instances",
             "distributed.utils:DequeHandler.emit",
