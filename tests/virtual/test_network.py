@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+import ssl
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any
 
 import pytest
+from distributed import Security
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.virtual.network import LATENCY_NS, ROOM, Network, Socket
+from pytest_schedprof.virtual.network import LATENCY_NS, ROOM, EncryptedSocket, Network, Socket
 from pytest_schedprof.virtual.relay import NS, Relay, difference
 from pytest_schedprof.virtual.weather import Weather
 
@@ -169,3 +172,37 @@ def test_a_seed_makes_messages_late_and_says_which() -> None:
     assert late == same
     assert any("free-keys from port 4000" in line and " ms late" in line for line in late)
     assert LATENCY_NS < 100_000, "what is late is so by more than its way takes"
+
+
+def test_an_encrypted_connection(place: Place) -> None:
+    security = Security.temporary()
+    of_client = security.get_connection_args("client")["ssl_context"]
+    of_server = security.get_listen_args("scheduler")["ssl_context"]
+    one, other = place.pair()
+    client = EncryptedSocket(one, of_client, server_side=False, server_hostname=None)
+    server = EncryptedSocket(other, of_server, server_side=True, server_hostname=None)
+    waiting = [client, server]
+    for end in (client, server, client, server):
+        place.pass_time()
+        with suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+            waiting.remove(end)
+    assert waiting == []
+    assert server.getpeercert()
+    assert server.getpeername() == one.getsockname()
+    with pytest.raises(ssl.SSLWantReadError):
+        server.recv_into(bytearray(1))
+    sent, content = 0, bytes(range(256)) * 40_000  # more than there is room for
+    while client.ready & EVENT_WRITE:
+        sent += client.send(content[sent:])
+    with pytest.raises(ssl.SSLWantWriteError):
+        client.send(content)
+    assert ROOM / 2 < sent < len(content)
+    place.pass_time()
+    received, buffer = bytearray(), bytearray(10_000)
+    while len(received) < sent:
+        received += buffer[: server.recv_into(buffer)]
+    assert bytes(received) == content[:sent]
+    client.close()
+    place.pass_time()
+    assert server.recv_into(buffer) == 0, "the end"
