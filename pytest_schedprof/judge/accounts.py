@@ -61,10 +61,12 @@ def metrics_of(of: BackendResult) -> list[str]:
     return [metric for metric in DIVIDED if metric in measured]
 
 
-def accounts_of(side: KeptSide, of: BackendResult, metric: str) -> Accounts:
-    """Return what each function cost per task by a metric."""
+def accounts_of(
+    side: KeptSide, of: BackendResult, metric: str, *, per_round: bool = False
+) -> Accounts:
+    """Return what each function cost by a metric, per task or per round."""
     files = side.counts(of)
-    tasks = max(1, of.window.tasks)
+    units = max(1, of.window.rounds if per_round else of.window.tasks)
     totals = _from_files(files, metric) if files else _from_record(of, metric)
     # Those that any backend of the test counted; they are the scheduler's.
     counted = (_from_record(backend, CALLS) for backend in side.result.backends)
@@ -74,19 +76,19 @@ def accounts_of(side: KeptSide, of: BackendResult, metric: str) -> Accounts:
     if metric == CPU:
         whole, costs = _by_samples(of)
     else:
-        whole, costs = _by_counts(of, metric, totals)
+        whole, costs = _by_counts(of, metric, totals, is_all=side.result.is_own_virtual)
     code = {cost.function: cost.code for cost in _named(of)}
     known = {
         name: Cost(
-            cost.amount / tasks,
-            calls[name] / tasks if name in calls else None,
-            cost.error / tasks,
+            cost.amount / units,
+            calls[name] / units if name in calls else None,
+            cost.error / units,
             code.get(name, ""),
             cost.share,
         )
         for name, cost in costs.items()
     }
-    return Accounts(whole / tasks, known, *_details(files, tasks), side.sources())
+    return Accounts(whole / units, known, *_details(files, units), side.sources())
 
 
 def _from_files(files: Sequence[CountsFile], metric: str) -> Mapping[Function, float]:
@@ -112,11 +114,11 @@ def _named(of: BackendResult) -> tuple[FunctionCost, ...]:
 
 
 def _by_counts(
-    of: BackendResult, metric: str, totals: Mapping[Function, float]
+    of: BackendResult, metric: str, totals: Mapping[Function, float], *, is_all: bool
 ) -> tuple[float, Mapping[Function, Cost]]:
     """Return the whole, and the functions that sum to it: those that work on tasks, or all."""
     work = {name: total for name, total in totals.items() if is_work(name)}
-    whole = of.costs.whole.get(metric) if of.costs else None
+    whole = of.costs.whole.get(metric) if of.costs and not is_all else None
     chosen = work if whole and isclose(sum(work.values()), whole, rel_tol=SUMS_UP) else totals
     if whole is None:
         whole = sum(chosen.values())
@@ -139,9 +141,9 @@ def _by_samples(of: BackendResult) -> tuple[float, Mapping[Function, Cost]]:
 
 
 def _details(
-    files: Sequence[CountsFile], tasks: int
+    files: Sequence[CountsFile], units: int
 ) -> tuple[Mapping[Function, Mapping[Function, float]], Mapping[Function, Mapping[int, float]]]:
-    """Return calls by caller and instructions by line, per task."""
+    """Return calls by caller and instructions by line, of one task or round."""
     callers: defaultdict[Function, Counter[Function]] = defaultdict(Counter)
     lines: defaultdict[Function, Counter[int]] = defaultdict(Counter)
     for file in files:
@@ -151,11 +153,11 @@ def _details(
             lines[function].update(times)
     return (
         {
-            callee: {caller: count / tasks for caller, count in counts.items()}
+            callee: {caller: count / units for caller, count in counts.items()}
             for callee, counts in callers.items()
         },
         {
-            function: {line: count / tasks for line, count in times.items()}
+            function: {line: count / units for line, count in times.items()}
             for function, times in lines.items()
         },
     )

@@ -399,7 +399,8 @@ def _why(test: KeptTest, pairs: Pairs) -> Iterator[Explanation]:
     regressed = {
         comparison.backend
         for comparison in test.result.comparisons
-        if comparison.verdict is Verdict.FAIL and comparison.tasks is None  # explained per task
+        if comparison.verdict is Verdict.FAIL
+        if comparison.tasks is None or test.result.is_own_virtual  # others only per task
     }
     if regressed:
         for explanation in explanations(pairs.of(test)):
@@ -421,12 +422,18 @@ def _explanation(
     pair: Pair, earlier: BackendResult, measured: BackendResult, metric: str
 ) -> Iterator[Explanation]:
     """Yield the explanation of one metric, if functions of both sides are known."""
-    sides = zip(pair, (earlier, measured), strict=True)
-    before, after = (accounts_of(side, of, metric) for side, of in sides)
+    sides = list(zip(pair, (earlier, measured), strict=True))
+    tasks = [of.window.tasks / max(1, of.window.rounds) for _, of in sides]
+    # Of a body that counts as a whole; of others none are compared that make other tasks.
+    is_per_round = all(side.result.is_own_virtual for side in pair) and (
+        tasks[0] != tasks[1] or not any(tasks)
+    )
+    before, after = (accounts_of(side, of, metric, per_round=is_per_round) for side, of in sides)
     if before.functions and after.functions:
         test = pair[1].result.test_id
         explanation = explain(test, measured.backend, metric, before, after)
-        yield replace(explanation, notes=tuple(_notes(pair, measured, before, after)))
+        notes = tuple(_notes(pair, measured, before, after))
+        yield replace(explanation, notes=notes, per="round" if is_per_round else "task")
 
 
 def _notes(pair: Pair, measured: BackendResult, before: Accounts, after: Accounts) -> Iterator[str]:

@@ -34,7 +34,6 @@ from pytest_schedprof.model.metric import (
 from pytest_schedprof.model.profile import EVERYTHING, Function, is_of, is_work, module_of
 from pytest_schedprof.model.result import (
     IN_PROCESS,
-    OWN_VIRTUAL,
     SIDES_IN_TURNS,
     VIRTUAL,
     BackendResult,
@@ -124,16 +123,11 @@ class Measurement:
     @cached_property
     def is_in_process(self) -> bool:
         """Whether the scheduler shared its process with the test, workers and clients."""
-        return self.is_own_virtual or kind_of(self.result) == IN_PROCESS
-
-    @cached_property
-    def is_own_virtual(self) -> bool:
-        """Whether the test made its own cluster, of which all takes turns."""
-        return kind_of(self.result) == OWN_VIRTUAL
+        return self.result.is_own_virtual or kind_of(self.result) == IN_PROCESS
 
     @property
     def is_virtual(self) -> bool:
-        return self.is_own_virtual or kind_of(self.result) == VIRTUAL
+        return self.result.is_own_virtual or kind_of(self.result) == VIRTUAL
 
     @property
     def hash_seed(self) -> str:
@@ -161,7 +155,7 @@ class Measurement:
     def floor(self) -> float:
         """Part of the whole below which a change of a count is ignored."""
         if self.is_reproduced:  # own clusters share what a process keeps, as tables of types
-            return FLOOR if self.is_own_virtual else 0.0
+            return FLOOR if self.result.is_own_virtual else 0.0
         return FLOOR_IN_PROCESS if self.is_in_process else FLOOR
 
     @cached_property
@@ -240,14 +234,14 @@ class Measurement:
         """Whether each run of a side has this count: the scheduler's, and anybody's in turns."""
         if self.modules and not is_of(module_of(cost.function), self.modules):
             return False
-        if self.is_own_virtual:
+        if self.result.is_own_virtual:
             return cost.owner not in NOT_SCHEDULER - SIDES_IN_TURNS
         return self._is_schedulers(cost.function, cost.owner)
 
     def _is_schedulers(self, function: Function, owner: str) -> bool:
         """Whether the scheduler made all calls of a function."""
         is_shared = self.is_in_process and is_used_by_all(function)
-        is_tests = self.is_own_virtual and owner in COUNTED
+        is_tests = self.result.is_own_virtual and owner in COUNTED
         return owner not in NOT_SCHEDULER and not (is_shared or is_tests)
 
     def whole(self, metric: str) -> Figure | None:

@@ -71,7 +71,7 @@ def doubt_of_sides(before: Measurement, after: Measurement) -> str:
     for name, side in (("baseline", before), ("run", after)):
         if side.of.doubt:
             return f"the {name} cannot be judged: {side.of.doubt}"
-        if not side.of.window.tasks and not side.is_own_virtual:
+        if not side.of.window.tasks and not side.result.is_own_virtual:
             return f"the {name} processed no task"
     return ""
 
@@ -133,7 +133,7 @@ def other_work(before: Measurement, after: Measurement) -> str:
 
 def are_whole_bodies(before: Measurement, after: Measurement) -> bool:
     """Whether each run of the test is the same and all of it counts, the test itself included."""
-    return before.is_own_virtual and after.is_own_virtual
+    return before.result.is_own_virtual and after.result.is_own_virtual
 
 
 def tasks_of_rounds(before: Measurement, after: Measurement) -> tuple[float, float] | None:

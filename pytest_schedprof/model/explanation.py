@@ -193,12 +193,14 @@ class Explanation:
     backend: str
     metric: str
     before: float
-    """Cost of a task on the whole scheduler."""
+    """Cost of the whole scheduler, or of all that takes turns with it."""
     after: float
     parts: tuple[Part, ...]
     """Functions whose costs differ, the largest difference first."""
     notes: tuple[str, ...] = ()
     """What is not known, and how to learn it."""
+    per: str = "task"
+    """What costs are of: a task, or a round."""
 
     @property
     def amount(self) -> float:

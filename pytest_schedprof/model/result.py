@@ -380,6 +380,11 @@ class Result:
         return is_whole and bool(self.backends) and not self.troubles
 
     @property
+    def is_own_virtual(self) -> bool:
+        """Whether the test made its own cluster, of which all takes turns and all counts."""
+        return self.cluster is not None and self.cluster.kind == OWN_VIRTUAL
+
+    @property
     def has_regressed(self) -> bool:
         """Whether a figure regressed, even if that does not fail the test."""
         return any(comparison.verdict is Verdict.FAIL for comparison in self.comparisons)

@@ -299,7 +299,7 @@ def explanation_headline(explanation: Explanation) -> str:
         _amount(explanation, amount) for amount in (explanation.before, explanation.after)
     )
     return (
-        f"{explanation.metric}: {before} before, {after} now per task "
+        f"{explanation.metric}: {before} before, {after} now per {explanation.per} "
         f"({_more(explanation, explanation.amount)}, "
         f"{change_of(explanation.metric, explanation.before, explanation.after)})"
     )
@@ -367,29 +367,29 @@ def _reasons(explanation: Explanation, part: Part) -> Iterator[str]:
         # A baseline leaves out what is in one sample of a thousand.
         yield "was in next to no sample before" if part.is_new else "is in next to no sample now"
     elif part.is_new:
-        yield f"is new{_called(part.after.calls)}"
+        yield f"is new{_called(explanation, part.after.calls)}"
     elif part.is_gone:
-        yield f"is gone{_called(part.before.calls, 'was called')}"
+        yield f"is gone{_called(explanation, part.before.calls, 'was called')}"
     else:
         yield from _calls_and_price(explanation, part)
     yield from _callers(part)
     yield from places(part)
 
 
-def _called(calls: float | None, words: str = "called") -> str:
-    return f", {words} {_times(calls)} per task" if calls else ""
+def _called(explanation: Explanation, calls: float | None, words: str = "called") -> str:
+    return f", {words} {_times(calls)} per {explanation.per}" if calls else ""
 
 
 def _calls_and_price(explanation: Explanation, part: Part) -> Iterator[str]:
-    old, new = part.before, part.after
+    old, new, per = part.before, part.after, explanation.per
     if old.calls is None or new.calls is None:
         amounts = (_amount(explanation, cost.amount) for cost in (new, old))
         yield f"costs {' instead of '.join(amounts)}"
         return
     if abs(new.calls - old.calls) <= AS_BEFORE * old.calls:
-        yield f"is called as before ({_times(new.calls)} per task)"
+        yield f"is called as before ({_times(new.calls)} per {per})"
     else:
-        yield f"is called {_times(new.calls)} instead of {_times(old.calls)} times per task"
+        yield f"is called {_times(new.calls)} instead of {_times(old.calls)} times per {per}"
     price = (new.per_call or 0.0) - (old.per_call or 0.0)
     is_dearer = abs(price) > AS_BEFORE * (old.per_call or 0.0)
     if is_dearer and abs(part.by_price) >= MATTERS * abs(part.amount):

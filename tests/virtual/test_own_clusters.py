@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support import Project, busy_machine
 
+from pytest_schedprof.cli.main import main
 from pytest_schedprof.model.result import IN_PROCESS, OWN_VIRTUAL
 
 VIRTUALLY = ("--schedprof=counts", "--schedprof-cluster=virtual", "-p", "no:randomly")
@@ -105,7 +106,7 @@ async def test_no_task(s, a, b):
 
 
 def test_code_of_workers_is_counted_and_limited(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project.write(HEAD + SIDES)
     monkeypatch.setenv("STORIES", "1")
@@ -124,6 +125,11 @@ def test_code_of_workers_is_counted_and_limited(
             f"  regressed * worker * {story}",
         ]
     )
+    capsys.readouterr()
+    assert main(["explain", "test_it.py::test_no_task"]) == 0
+    lines = capsys.readouterr().out
+    assert " now per round (+" in lines
+    assert f"`{story}` is called 500 instead of 1 times per round" in lines
 
 
 DIFFERENT = """
