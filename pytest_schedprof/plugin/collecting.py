@@ -70,6 +70,12 @@ def load_reference(config: pytest.Config, source: str) -> None:
         config.pluginmanager.register(TestInventory(), "schedprof-inventory")
 
 
+UNCHECKED = (
+    "--schedprof-check: nothing was checked, for no test that makes its own cluster ran in virtual "
+    "time"
+)
+
+
 class TestInventory:
     """The tests that the session collected, to tell which tests are new and which are gone."""
 
@@ -275,6 +281,9 @@ class Collector:
         notes = [printable(text) for text in self.notes if text]
         if reason := self.config.stash.get(NOT_CALM, ""):
             notes.append(f"not in virtual time: tests that make their own clusters: {reason}")
+        is_checked = any(result.is_own_virtual for result in results)
+        if session_settings(self.config).check and not is_checked:
+            notes.append(UNCHECKED)
         if verbosity < 0:  # a line alone
             texts = [line.text for line in lines] + notes
             terminalreporter.write_line(f"schedprof: {'; '.join(map(str.strip, texts))}")

@@ -303,11 +303,18 @@ def test_a_session_that_cannot_begin_again_says_so(pytester: pytest.Pytester) ->
 async def test_plain(c, s, a, b):
     assert await c.submit(int, 1) == 1
 """
-    options = ("--schedprof=cputime", *VIRTUALLY[1:])  # coverage leaves counts no hook in here
+    options = (
+        "--schedprof=cputime",
+        "--schedprof-check",
+        *VIRTUALLY[1:],
+    )  # coverage leaves counts no hook in here
     session = project.run_test(HEAD + body, *options)
     session.assert_outcomes(passed=1)
     session.stdout.fnmatch_lines(
-        ["not in virtual time: tests that make their own clusters: only *"]
+        [
+            "not in virtual time: tests that make their own clusters: only *",
+            "--schedprof-check: nothing was checked, *",
+        ]
     )
     (result,) = project.results().values()
     assert result.cluster
