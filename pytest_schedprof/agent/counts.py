@@ -348,8 +348,9 @@ async def start(
         code: expressions for names of `modules`, for those that are left out though these match
             (`noise` and `workers`), for those whose constants are put in order (`ordered`), and,
             for a process that the test shares, other modules (`modules_here`) and those whose
-            functions make a user's code count that they call (`callers_here`); others of both if
-            workers and clients take turns with the scheduler, and count too (`in_turns`).
+            functions make a user's code count that they call (`callers_here`), or, if workers and
+            clients take turns with the scheduler and count too, `modules_in_turns` and
+            `callers_in_turns`.
         bytecodes: whether to count them too.
         is_detailed: whether to count calls by caller, and bytecodes by line.
         by_span: whether to tell the counts of each span apart too.

@@ -13,6 +13,8 @@ from textwrap import dedent
 from pytest_schedprof.errors import ArtifactError, SchedprofError, SettingsError
 from pytest_schedprof.judge.accounts import COUNTS, KeptSide, accounts_of, metrics_of
 from pytest_schedprof.judge.causes import NOTHING, ROUNDING, causes, enclosing
+from pytest_schedprof.judge.figures import Measurement
+from pytest_schedprof.judge.matching import are_whole_bodies, tasks_of_rounds
 from pytest_schedprof.judge.owners import owner_of_counted
 from pytest_schedprof.model.explanation import (
     Accounts,
@@ -423,11 +425,8 @@ def _explanation(
 ) -> Iterator[Explanation]:
     """Yield the explanation of one metric, if functions of both sides are known."""
     sides = list(zip(pair, (earlier, measured), strict=True))
-    tasks = [of.window.tasks / max(1, of.window.rounds) for _, of in sides]
-    # Of a body that counts as a whole; of others none are compared that make other tasks.
-    is_per_round = all(side.result.is_own_virtual for side in pair) and (
-        tasks[0] != tasks[1] or not any(tasks)
-    )
+    both = [Measurement(side.result, of) for side, of in sides]
+    is_per_round = are_whole_bodies(*both) and tasks_of_rounds(*both) is not None
     before, after = (accounts_of(side, of, metric, per_round=is_per_round) for side, of in sides)
     if before.functions and after.functions:
         test = pair[1].result.test_id

@@ -60,8 +60,9 @@ LEAST_SPAN = 0.1
 """Part of a figure that the bars of its series span at least."""
 
 COST_WIDTH = 16
-TASK = "/task"
 """Columns of a cost."""
+
+TASK = "/task"
 
 NO_RECENT_RUNS: Recent = {}
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from functools import _lru_cache_wrapper, lru_cache, partial
 from inspect import getclosurevars
 from itertools import count
-from types import FunctionType, SimpleNamespace
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -88,8 +88,12 @@ MEMOIZED = "memoize.<locals>.memof"
 
 def _caches() -> Iterator[Callable[[], object]]:
     """Yield what empties the caches of dask's functions and methods."""
-    modules = [name for name in sys.modules if name.partition(".")[0] in ("dask", "distributed")]
-    of_modules = [value for name in modules for value in vars(sys.modules[name]).values()]
+    of_modules = [
+        value
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in ("dask", "distributed") and isinstance(module, ModuleType)
+        for value in vars(module).values()
+    ]
     classes = {value for value in of_modules if isinstance(value, type)}
     methods = [value for owner in classes for value in vars(owner).values()]
     for value in (*of_modules, *methods):
