@@ -347,6 +347,8 @@ class Watch:
         self._child = child
         self._workers = workers
         self._stopped = 0
+        self._unanswered: int | None = None
+        """Times at which the last question had no answer yet; None before the first one."""
         # A lock, because tests may replace whatever else waits, and the clocks.
         self._over = _thread.allocate_lock()
         self._over.acquire()
@@ -354,23 +356,34 @@ class Watch:
         self._thread.start()
 
     def _watch(self) -> None:
-        """Count the questions without an answer: while this process was stopped, none was asked."""
-        unanswered = 0
-        try:
+        is_over = False
+        while not is_over:
+            try:
+                is_over = self._is_decided()
+            except (OSError, ValueError):
+                return  # it has ended, or the test closed its descriptors
+            except Exception:
+                is_over = False  # a test may break for a while whatever this calls
+            pause_s = max(self.patience_s, LEAST_S) / QUESTIONS
+            is_over = is_over or self._over.acquire(timeout=pause_s)
+
+    def _is_decided(self) -> bool:
+        """Ask again if there was an answer; end the process if there was none for too long.
+
+        That is counted in questions, since none is asked while this process is stopped.
+        """
+        if loss := self._loss():
+            self._child.end(f"was ended: {loss}")
+            return True
+        if self._unanswered is None or self._child.has_answered():
+            self._unanswered = 0
             self._child.ask()
-            while not self._over.acquire(timeout=max(self.patience_s, LEAST_S) / QUESTIONS):
-                if loss := self._loss():
-                    return self._child.end(f"was ended: {loss}")
-                unanswered += 1
-                if self._child.has_answered():
-                    unanswered = 0
-                    self._child.ask()
-                elif unanswered == QUESTIONS - 1:
-                    return self._child.give_up(
-                        f"let no thread run for {self.patience_s:g} s of real time"
-                    )
-        except (OSError, ValueError):
-            return  # it has ended, or the test closed its descriptors
+            return False
+        self._unanswered += 1
+        if self._unanswered < QUESTIONS - 1:
+            return False
+        self._child.give_up(f"let no thread run for {self.patience_s:g} s of real time")
+        return True
 
     def _loss(self) -> str:
         """Say what became of the processes of workers, if no test can go on without them."""

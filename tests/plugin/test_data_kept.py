@@ -326,6 +326,32 @@ def test_last(schedprof_scheduler):
     result.stdout.fnmatch_lines(["*unexpected RuntimeError: BROKEN*"])
 
 
+def test_what_a_test_breaks_in_the_thread_that_watches_its_cluster(project: Project) -> None:
+    project.run_test(
+        """
+import threading
+
+@pytest.mark.schedprof(backend="cputime")
+def test_open(schedprof_scheduler, monkeypatch):
+    seen = threading.Event()
+
+    def broken(*arguments, **keywords):
+        if threading.current_thread().name == "schedprof-watch":
+            seen.set()
+            raise RuntimeError("BROKEN")
+        return whole(*arguments, **keywords)
+
+    whole = open
+    monkeypatch.setattr("builtins.open", broken)
+    assert seen.wait(60)
+    seen.clear()
+    assert seen.wait(60), "it goes on"
+""",
+        "-W",
+        "error",
+    ).assert_outcomes(passed=1)
+
+
 @pytest.mark.slow
 def test_a_session_removes_old_runs(project: Project) -> None:
     project.write("@pytest.mark.schedprof\ndef test_it(schedprof_scheduler):\n    pass")
