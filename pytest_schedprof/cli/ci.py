@@ -20,7 +20,7 @@ from urllib.request import Request, urlopen
 from zipfile import BadZipFile, ZipFile
 
 from pytest_schedprof.cli.main import add_directory, add_run, complain, say
-from pytest_schedprof.clusters.child import is_site
+from pytest_schedprof.clusters.interpreters import is_site
 from pytest_schedprof.errors import ArtifactError, ForgeError, SettingsError, printable
 from pytest_schedprof.judge.explanation import Pairs, why_regressed
 from pytest_schedprof.model.explanation import Explanation, SourceChange

@@ -15,12 +15,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib.util import find_spec
+from dataclasses import asdict
 from itertools import dropwhile
 from pathlib import Path
 from typing import IO, Any
@@ -30,6 +28,11 @@ import dask.config
 import pytest_schedprof
 from pytest_schedprof.agent.guard import signal_to, state
 from pytest_schedprof.clusters.fork_server import SERVERS, Forked
+from pytest_schedprof.clusters.interpreters import (
+    environment_elsewhere,
+    homes_of_dask,
+    session_paths,
+)
 from pytest_schedprof.clusters.process import QUESTION, TELL_PLACE
 from pytest_schedprof.errors import BackendNotInstalledError, ClusterError
 
@@ -441,71 +444,3 @@ def changed(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str,
         if value != default or name not in defaults:
             options[name] = value
     return options
-
-
-OURS = ("PYTHONPATH", "PYTHONHOME", "__PYVENV_LAUNCHER__")
-"""Environment variables that would make another interpreter import packages of this one."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionPaths:
-    """Entries of `sys.path` without the standard library, which each interpreter has its own of."""
-
-    tests: tuple[str, ...]
-    """Directories of tests, which come before the standard library."""
-    beside: tuple[str, ...]
-    """Directories after the standard library that are not `sites`: mostly editable checkouts."""
-    sites: tuple[str, ...]
-    """Directories of installed packages, which fit one minor version of Python only."""
-
-
-def session_paths(path: Sequence[str] | None = None) -> SessionPaths:
-    """Sort the entries of `sys.path` by their position before or after the standard library."""
-    path = sys.path if path is None else path
-    library = _library()
-    first = next((number for number, entry in enumerate(path) if entry in library), len(path))
-    others = [(entry, number < first) for number, entry in enumerate(path) if entry not in library]
-    return SessionPaths(
-        tests=tuple(e for e, is_early in others if e and is_early and not is_site(e)),
-        beside=tuple(e for e, is_early in others if not is_early and not is_site(e)),
-        sites=tuple(e for e, _ in others if is_site(e)),
-    )
-
-
-def homes_of_dask() -> list[str]:
-    """Return where this session found dask and distributed if that is a checkout.
-
-    Else a process would import those that are installed: it reads a relative `PYTHONPATH` in
-    another directory, and knows nothing of pytest's setting `pythonpath`.
-    """
-    specs = filter(None, map(find_spec, ("distributed", "dask")))
-    places = (place for spec in specs for place in spec.submodule_search_locations or ())
-    homes = dict.fromkeys(str(Path(place).absolute().parent) for place in places)
-    return [home for home in homes if not is_site(home)]
-
-
-def _library() -> frozenset[str]:
-    places = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
-    archive = f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
-    places |= {place / "lib-dynload" for place in places} | {
-        place.parent / archive for place in places
-    }
-    if sys.platform == "win32":
-        base = Path(sys.base_prefix)
-        places |= {base, base / "DLLs", base / archive}
-    return frozenset(map(str, places))
-
-
-def is_site(path: str) -> bool:
-    """Return whether packages are installed to this directory."""
-    return not {"site-packages", "dist-packages"}.isdisjoint(Path(path).parts)
-
-
-def environment_elsewhere() -> dict[str, str]:
-    """Return this process's environment variables for another interpreter.
-
-    Variables of this interpreter are left out, and its programs come last on the PATH.
-    """
-    variables = {name: value for name, value in os.environ.items() if name not in OURS}
-    programs = (variables.get("PATH"), sysconfig.get_path("scripts"))
-    return {**variables, "PATH": os.pathsep.join(filter(None, programs))}

@@ -24,7 +24,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from pytest_schedprof.clusters.child import environment_elsewhere, is_site
+from pytest_schedprof.clusters.interpreters import environment_elsewhere, is_site
 from pytest_schedprof.errors import ClusterError, SettingsError
 
 LAYOUT = "2"
