@@ -1,15 +1,15 @@
 """Run distributed's own tests, unchanged, in virtual time: how many pass there and count the same.
 
-    python benchmarks/own_clusters.py DIRECTORY [--file NAME ...]
+    python benchmarks/own_clusters.py DIRECTORY [--file NAME ...] [--runs NUMBER]
 
 DIRECTORY has the package `distributed` with its tests, and their conftest.py and pyproject.toml: a
-checkout, or a copy of an installed release with the tests of it. Each file of tests runs twice in
-virtual time under `counts`, in two hash seeds, the second time beside two busy processes. Those
-that ran there run once more as ordinary tests. Fixtures that start clusters, and tests that start
-processes, are not in virtual time, and not among them.
+checkout, or a copy of an installed release with the tests of it. Each file of tests runs in virtual
+time under `counts`, by default twice: in two hash seeds in turns, the last time beside two busy
+processes. Those that ran there run once more as ordinary tests. Fixtures that start clusters, and
+tests that start processes, are not in virtual time, and not among them.
 
 - passed: in virtual time, of those that pass as ordinary tests.
-- the same: tests whose functions all have the same count in both sessions.
+- the same: tests whose functions all have the same count in all sessions.
 - seconds: those of the tests that pass both ways.
 """
 
@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -40,6 +41,8 @@ FILES = """
 
 PYTEST = "-p no:asyncio -p no:randomly -p no:cacheprovider -o addopts= -o timeout_method=signal -q"
 TIMEOUT_S = 60
+SEEDS = (7, 0)
+"""Of hashes."""
 
 
 class Ending(NamedTuple):
@@ -107,28 +110,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--file", nargs="+", default=FILES.split())
+    parser.add_argument("--runs", type=int, default=2, help="sessions in virtual time")
     arguments = parser.parse_args()
     sums = [0, 0, 0, 0, 0.0, 0.0]
-    print("file | ordinary passes | passed | measured twice | the same | seconds | ordinary")
+    print("file | ordinary passes | passed | always measured | the same | seconds | ordinary")
     for name in arguments.file:
         with tempfile.TemporaryDirectory() as place:
             trial = Trial(arguments.directory.resolve(), Path(place))
             file = f"distributed/tests/test_{name}.py"
-            endings, first = trial.virtually("first", file, 0)
-            with busy_machine():
-                _, second = trial.virtually("second", file, 7)
-            ran = {result.test_id: result for result in first}
+            endings, first = trial.virtually("run1", file, SEEDS[1])
+            others = []
+            for number in range(2, arguments.runs + 1):
+                is_last = number == arguments.runs
+                with busy_machine() if is_last else nullcontext():
+                    _, results = trial.virtually(f"run{number}", file, SEEDS[number % 2])
+                others.append({result.test_id: counted(result) for result in results})
+            ran = {result.test_id: counted(result) for result in first}
             ordinary = trial.run("ordinary", [*ran], 0)
-            again = {result.test_id: result for result in second}
             passing = [of for of in map(name_of, first) if ordinary[of].outcome == "passed"]
             both = [of for of in passing if endings[of].outcome == "passed"]
-            twice = [test for test in ran if test in again]
-            same = [test for test in twice if counted(ran[test]) == counted(again[test])]
+            always = [test for test in ran if all(test in other for other in others)]
+            same = [test for test in always if all(ran[test] == other[test] for other in others)]
             for broken in sorted({*passing} - {*both}):
                 print(f"  fails: {broken}")
-            for test in sorted({*twice} - {*same}):
+            for test in sorted({*always} - {*same}):
                 print(f"  differs: {test}")
-            row = [len(passing), len(both), len(twice), len(same)]
+            row = [len(passing), len(both), len(always), len(same)]
             times = [sum(side[of].seconds for of in both) for side in (endings, ordinary)]
             sums = [total + part for total, part in zip(sums, [*row, *times], strict=True)]
             print(name, *row, *(f"{seconds:.1f}" for seconds in times), sep=" | ", flush=True)

@@ -231,6 +231,16 @@ TOUCHPOINTS = (
     ),
     # Tests that make their own clusters, in virtual time
     Touchpoint(
+        "virtual/races.py",
+        "a test that fails under a seed cannot wait before the line that fails",
+        (
+            "asyncio:_get_running_loop",
+            "asyncio.tasks:_enter_task",
+            "asyncio.tasks:_leave_task",
+            "asyncio.base_events:BaseEventLoop._run_once",
+        ),
+    ),
+    Touchpoint(
         "virtual/calm.py",
         "messages of a test pass through real sockets, which take no turns: it hangs",
         ("tornado.netutil:socket", "tornado.tcpclient:socket"),

@@ -8,13 +8,11 @@ when such a test is collected.
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import shlex
 import sys
-import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -26,9 +24,9 @@ import pytest
 from pytest_schedprof.model.result import VIRTUAL
 from pytest_schedprof.plugin.stash import NOT_CALM
 from pytest_schedprof.virtual import threads
-from pytest_schedprof.virtual.relay import Event, RefusalError, difference
+from pytest_schedprof.virtual.relay import Event, RefusalError, Relay, difference
 from pytest_schedprof.virtual.threads import LAUNCH, PYTEST
-from pytest_schedprof.virtual.weather import Draw, Weather, fewest
+from pytest_schedprof.virtual.weather import Weather
 
 if TYPE_CHECKING:
     from pytest_schedprof.measuring.plan import Plan
@@ -117,61 +115,10 @@ def check(body: Callable[[], None], seed: int | None) -> str:
     return difference(*journals)
 
 
-TRIALS, TRIALS_S = 60, 60.0
-"""Runs of a test that failed under a seed, at most, to find the fewest draws with which it does,
-and seconds after which none begins."""
-
-SHOWN = 10
-"""Draws that are shown."""
-
-
-def story(body: Callable[[], None], seed: int) -> str:
-    """Return in words what must come together for a body to fail as it did under a seed."""
-    level = logging.root.manager.disable
-    logging.disable()  # of many runs nobody would read it
-    try:
-        return _story(body, seed)
-    finally:
-        logging.disable(level)
-
-
-def _story(body: Callable[[], None], seed: int) -> str:
-    if _failure(body, Weather(seed, ())):
-        return "it fails with nothing drawn, too"
-    last, end = Weather(seed), time.monotonic() + TRIALS_S
-    failure = _failure(body, last)
-    if failure is None:
-        return "it does not fail each time: --schedprof-check names what differs between its runs"
-
-    def fails(kept: Collection[Draw]) -> bool:
-        nonlocal last
-        trial = Weather(seed, frozenset(kept))
-        if is_same := time.monotonic() < end and _failure(body, trial) is failure:
-            last = trial
-        return is_same
-
-    fewest([*last.drawn], fails, TRIALS)
-    happened = [f"  {event}" for event in last.drawn.values()]
-    more = [f"  and {len(happened) - SHOWN} more"] if len(happened) > SHOWN else []
-    return "\n".join(["it passes with nothing drawn, and fails if", *happened[:SHOWN], *more])
-
-
-def _failure(body: Callable[[], None], weather: Weather) -> type[BaseException] | None:
-    """Run a body; return of which type its failure is, if it fails."""
-    try:
-        with virtual_time(weather):
-            body()
-    except (Exception, pytest.fail.Exception) as error:
-        return type(error)
-    except RefusalError:
-        return None
-    return None
-
-
 @contextmanager
 def virtual_time(
     drawn: Weather | int | None = None, journal: list[Event] | None = None
-) -> Iterator[None]:
+) -> Iterator[Relay]:
     """Let the body run in virtual time, and write what happens in a journal, if there is one.
 
     Raises:
@@ -184,7 +131,7 @@ def virtual_time(
     try:
         with calm(journal, weather) as world:
             try:
-                yield
+                yield world.relay
             finally:
                 refusal = world.refusal
     except (KeyboardInterrupt, pytest.exit.Exception):

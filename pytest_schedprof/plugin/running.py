@@ -26,9 +26,10 @@ from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
 from pytest_schedprof.measuring.settings import Settings
 from pytest_schedprof.measuring.sides import Side
-from pytest_schedprof.plugin.calm import check, is_possible, story, virtual_time
+from pytest_schedprof.plugin.calm import check, is_possible, virtual_time
 from pytest_schedprof.plugin.collecting import collector_of
 from pytest_schedprof.plugin.progress import callbacks_of, showing
+from pytest_schedprof.plugin.races import story
 from pytest_schedprof.plugin.stash import (
     HAS_FAILED_SUBTEST,
     OTHER_SCHEDULERS,
@@ -150,7 +151,7 @@ def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
         raise
     except (Exception, pytest.fail.Exception) as error:
         if seed is not None and profiled.is_calm and not profiled.unprofiled:
-            error.add_note(f"schedprof: under seed {seed}: {story(item.runtest, seed)}")
+            error.add_note(f"schedprof: under seed {seed}: {story(item, seed)}")
         raise
     # Only of a test that passed: a body that failed has left by the `finally` above.
     if complaint := profiled.complaint(_command(item)):

@@ -17,6 +17,9 @@ from pytest_schedprof.virtual.relay import NS, Event, Runner
 LEAST_NS, RANGE = 100_000, 1000.0
 """What is late is so by 0.1 to 100 ms, and as often by 0.1 to 1 as by 10 to 100."""
 
+SHORT_RANGE = 50.0
+"""The longest delays are then so short that their order can matter, and hardly a clock."""
+
 OF_MESSAGES, OF_ROUNDS, OF_TURNS = 0.1, 0.02, 0.1
 """Parts of the messages and of the rounds that are late, and of the turns that another one has."""
 
@@ -29,10 +32,15 @@ class Draw(NamedTuple):
 
 
 class Weather:
-    """What a seed draws; of it only what is kept, if that is given."""
+    """What a seed draws; of it only what is kept, if that is given.
 
-    def __init__(self, seed: int, kept: Collection[Draw] | None = None) -> None:
-        self.seed, self.kept = seed, kept
+    A smaller range makes the delays shorter, and leaves the order of their lengths.
+    """
+
+    def __init__(
+        self, seed: int, kept: Collection[Draw] | None = None, range_: float = RANGE
+    ) -> None:
+        self.seed, self.kept, self.range = seed, kept, range_
         self.drawn: dict[Draw, Event] = {}
         """What happened otherwise than with nothing drawn."""
         self._numbers: Counter[str] = Counter()
@@ -42,7 +50,7 @@ class Weather:
         draw, chance = self._draw(part, place)
         if chance is None:
             return 0
-        delay = int(LEAST_NS * RANGE**chance)
+        delay = int(LEAST_NS * self.range**chance)
         self.drawn[draw] = Event(now, "", f"{text()} is {delay / NS * 1000:.3g} ms late")
         return delay
 

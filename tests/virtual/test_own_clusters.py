@@ -182,6 +182,8 @@ def test_a_seed_draws_what_is_late_and_a_failure_tells_what_must_come_together(
         [
             "E *schedprof: under seed *: it passes with nothing drawn, and fails if",
             "E * at * is * ms late",
+            "E *A race of the test, which looks too early: it passes if it waits for a second "
+            "before line 33 of test_it.py.",
         ]
     )
     failed = [name for name, result in project.results().items() if result.outcome == "failed"]
@@ -190,6 +192,46 @@ def test_a_seed_draws_what_is_late_and_a_failure_tells_what_must_come_together(
     again.assert_outcomes(failed=1)
     story = [line for line in session.outlines if " ms late" in line]
     assert {line for line in again.outlines if " ms late" in line} <= {*story}
+
+
+OTHER_RACES = """
+from code_at_fault import ask_in_order
+
+@gen_cluster(client=True)
+async def test_order(c, s, a, b):
+    for _ in range(20):
+        await ask_in_order(c)
+
+@gen_cluster(client=True)
+async def test_clock(c, s, a, b):
+    for _ in range(20):
+        await asyncio.wait_for(c.submit(int, pure=False), 0.02)
+"""
+
+AT_FAULT = """
+import asyncio
+
+async def ask_in_order(client):
+    of_worker = asyncio.ensure_future(client.run(int, ))
+    await client.scheduler.ncores()
+    assert not of_worker.done()  # its way is longer
+    await of_worker
+"""
+
+
+def test_a_race_of_the_code_and_one_against_a_clock_are_told_apart(project: Project) -> None:
+    project.write(AT_FAULT, "code_at_fault.py")
+    project.write(HEAD + OTHER_RACES)
+    project.run(*VIRTUALLY).assert_outcomes(passed=2)
+    session = project.run(*VIRTUALLY, "--schedprof-seeds=3")
+    assert session.parseoutcomes()["failed"] >= 2
+    session.stdout.fnmatch_lines(
+        [
+            "E *A race of the code: the order alone matters, however short the delays are.",
+            "E *A race against a clock (a sleep, a time-out, a heartbeat): it passes if nothing "
+            "is more than 5 ms late.",
+        ]
+    )
 
 
 REFUSED = """
