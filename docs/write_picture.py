@@ -1,8 +1,9 @@
-"""Take the screenshots of README and artifacts.md: `python docs/write_picture.py RUN TEST`.
+"""Take the screenshots of README and artifacts.md: `python docs/write_picture.py RUN TEST [NAME]`.
 
 RUN is the directory of a run that kept sources (`--schedprof-save`), TEST a part of a test's ID;
-the README shows a test of the examples. The pictures are written beside this file. Chromium is
-needed, as for the tests of pages.
+the README shows a test of the examples. The pictures are written beside this file; with a NAME,
+only the head of the page, as that of virtual.md: `own`, a test of distributed whose worker is
+dearer. Chromium is needed, as for the tests of pages.
 """
 
 from __future__ import annotations
@@ -18,17 +19,22 @@ from browsing import Reader, find, launched
 
 SIZE = {"width": 1100, "height": 1300}
 LOW = {"width": 1100, "height": 760}
+HEAD = {"width": 1100, "height": 700}
 ROW = 18
 """Height of a box in the flame graph, in pixels; used to point at a box in the picture."""
 
 FUNCTION = "SchedulerState._transition"
 
 
-def main(run: str, test: str) -> None:
+def main(run: str, test: str, head: str = "") -> None:
     path = next(Path(run).resolve().glob(f"tests/*{test}*/index.html"))
     with launched() as browser:
         reader = Reader(browser)
         for scheme in ("light", "dark"):
+            if head:
+                page = reader.open(path, color_scheme=scheme, viewport=HEAD)
+                page.screenshot(path=Path(__file__).with_name(f"{head}-{scheme}.png"))
+                continue
             page = reader.open(path, color_scheme=scheme, viewport=SIZE)
             box = page.locator("canvas.main").bounding_box()
             assert box is not None
