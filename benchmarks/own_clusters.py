@@ -101,9 +101,19 @@ def name_of(result: Result) -> str:
     )
 
 
-def counted(result: Result) -> object:
+Counts = dict[str, dict[str, float]]
+
+
+def counted(result: Result) -> Counts:
     costs = result.backends[0].costs if result.backends else None
-    return costs and {of.function: of.total for of in (*costs.functions, *costs.folded)}
+    return {of.function: of.total for of in (*costs.functions, *costs.folded)} if costs else {}
+
+
+def parting(counts: Counts, others: Sequence[Counts]) -> str:
+    """Return the first functions whose counts are not the same in all sessions."""
+    names = {name for of in (counts, *others) for name in of}
+    differing = [name for name in names if any(counts.get(name) != of.get(name) for of in others)]
+    return f"{', '.join(sorted(differing)[:3])} ({len(differing)} functions)"
 
 
 def main() -> int:
@@ -134,7 +144,7 @@ def main() -> int:
             for broken in sorted({*passing} - {*both}):
                 print(f"  fails: {broken}")
             for test in sorted({*always} - {*same}):
-                print(f"  differs: {test}")
+                print(f"  differs: {test}: {parting(ran[test], [of[test] for of in others])}")
             row = [len(passing), len(both), len(always), len(same)]
             times = [sum(side[of].seconds for of in both) for side in (endings, ordinary)]
             sums = [total + part for total, part in zip(sums, [*row, *times], strict=True)]
