@@ -5,8 +5,8 @@ from __future__ import annotations
 import dis
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from itertools import pairwise, zip_longest
 from types import CodeType, FrameType, MappingProxyType
 from typing import Any, NamedTuple
@@ -43,16 +43,61 @@ class Instruction(NamedTuple):
     """Where it jumps to; -1 if it never jumps."""
 
 
-@cache
-def instructions_of(code: CodeType) -> tuple[Instruction, ...]:
-    """Return the instructions of some code; to find them takes longer than to sum them up."""
-    return tuple(
-        Instruction(of.offset, of.opname, of.argval if of.opcode in JUMPS else -1)
-        for of in dis.get_instructions(code)
-    )
-
-
 JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
+
+
+class Shape:
+    """What of some code is the same in all counts of it; to find it out takes longest."""
+
+    def __init__(self, code: CodeType) -> None:
+        self.instructions = [
+            Instruction(of.offset, of.opname, of.argval if of.opcode in JUMPS else -1)
+            for of in dis.get_instructions(code)
+        ]
+        self.offsets = [instruction.offset for instruction in self.instructions]
+        self.at = dict(zip(self.offsets, self.instructions, strict=True))
+        self.passed = {
+            following.offset: instruction
+            for instruction, following in pairwise(self.instructions)
+            if instruction.opname in ("NOT_TAKEN", "POP_ITER")
+        }
+        """What is before an instruction, if an event of a jump to that may mean it."""
+        self.spans = self._spans()
+        """How many instructions run from each one to the next after which control never goes on;
+        empty if there are jumps without an event."""
+
+    def _spans(self) -> dict[int, int]:
+        spans, length = {}, 0
+        for instruction in reversed(self.instructions):
+            if instruction.opname in (UNSEEN, "SEND"):
+                return {}
+            length = 1 if instruction.opname in NEVER_FALL_THROUGH else length + 1
+            spans[instruction.offset] = length
+        return spans
+
+    def real(self, jump: tuple[int, int]) -> tuple[int, int] | None:
+        """Return a jump with the instruction that control went to; None if there was none.
+
+        Python 3.14 and newer name a later one: that behind NOT_TAKEN if a branch is not taken, and
+        that behind POP_ITER if a loop has ended. They report each other POP_ITER as a jump too,
+        which it is not.
+        """
+        source, destination = jump
+        passed = self.passed.get(destination)
+        if passed is None or self.at[source].target == destination:
+            return jump
+        if passed.opname == "NOT_TAKEN" or self.at[source].opname == "FOR_ITER":
+            return source, passed.offset
+        return None
+
+    def instruction_at(self, offset: int) -> int:
+        """Return the offset of an instruction: some events give that of the cache behind one."""
+        return self.offsets[bisect_right(self.offsets, offset) - 1]
+
+
+@cache
+def shape_of(code: CodeType) -> Shape:
+    return Shape(code)
 
 
 class Flow:
@@ -67,8 +112,26 @@ class Flow:
         self.yielded: Counter[int] = Counter()
         """Counts of control leaving by a yield, apart from other exits."""
 
-    def tables(self) -> tuple[Counter[Any], ...]:
-        return self.jumps, self.came, self.left, self.yielded
+    def _by_instruction(self, shape: Shape) -> tuple[Counter[int], Counter[int]]:
+        """Return how often control came to instructions, and left them not for the next one."""
+        came, left = Counter(self.came), Counter[int]()
+        for jump, times in self.jumps.items():
+            if (real := shape.real(jump)) is not None:
+                came[real[1]] += times
+                left[shape.instruction_at(real[0])] += times
+        for exits in (self.left, self.yielded):
+            for offset, times in exits.items():
+                left[shape.instruction_at(offset)] += times
+        return came, left
+
+    def total(self, code: CodeType) -> int:
+        """Return how many instructions ran."""
+        shape = shape_of(code)
+        if not shape.spans:
+            return sum(self.executed(code).values())
+        came, left = self._by_instruction(shape)
+        ran = sum(shape.spans.get(offset, 0) * times for offset, times in came.items())
+        return ran - sum((shape.spans[offset] - 1) * times for offset, times in left.items())
 
     def executed(self, code: CodeType) -> dict[int, int]:
         """Return how often each instruction ran, by its offset.
@@ -76,15 +139,11 @@ class Flow:
         How often a jump without an event was taken depends on the flow before it, so the sums are
         repeated until they no longer change.
         """
-        instructions = instructions_of(code)
-        came, left = Counter(self.came), self.left + self.yielded
-        for (source, destination), times in _real(self.jumps, instructions):
-            came[destination] += times
-            left[source] += times
-        left = _by_instruction(left, instructions)
+        shape = shape_of(code)
+        came, left = self._by_instruction(shape)
         unseen: dict[int, tuple[int, int]] = {}
         for _ in range(MAX_PASSES):
-            executed, seen = self._sum(instructions, came, left, unseen)
+            executed, seen = self._sum(shape.instructions, came, left, unseen)
             if seen == unseen:
                 break
             unseen = seen
@@ -126,47 +185,6 @@ class Flow:
 
 Unseen = dict[int, tuple[int, int]]
 """Target and count of each jump without an event, by its offset."""
-
-
-def _real(
-    jumps: Counter[tuple[int, int]], instructions: Sequence[Instruction]
-) -> Iterator[tuple[tuple[int, int], int]]:
-    """Yield the jumps with the instruction that control went to.
-
-    Python 3.14 and newer name a later one: that behind NOT_TAKEN if a branch is not taken, and that
-    behind POP_ITER if a loop has ended. They report each other POP_ITER as a jump too, which it is
-    not.
-    """
-    before = {
-        following.offset: instruction
-        for instruction, following in pairwise(instructions)
-        if instruction.opname in ("NOT_TAKEN", "POP_ITER")
-    }
-    at = {instruction.offset: instruction for instruction in instructions}
-    for (source, destination), times in jumps.items():
-        passed = before.get(destination)
-        if passed is None or at[source].target == destination:
-            yield (source, destination), times
-        elif passed.opname == "NOT_TAKEN" or at[source].opname == "FOR_ITER":
-            yield (source, passed.offset), times
-
-
-def _by_instruction(counts: Counter[int], instructions: Sequence[Instruction]) -> Counter[int]:
-    """Move counts to instructions: some events give the offset of the cache behind one."""
-    offsets = [instruction.offset for instruction in instructions]
-    result: Counter[int] = Counter()
-    for offset, times in counts.items():
-        result[offsets[bisect_right(offsets, offset) - 1]] += times
-    return result
-
-
-@lru_cache(maxsize=2**13)
-def _bytecodes(code: CodeType, *tables: frozenset[tuple[Any, int]]) -> int:
-    """Return how many instructions of some code ran: many tests begin and end in the same way."""
-    flow = Flow()
-    for counter, items in zip(flow.tables(), tables, strict=True):
-        counter.update(dict(items))
-    return sum(flow.executed(code).values())
 
 
 Offsets = defaultdict[int, defaultdict[int, int]]
@@ -212,8 +230,7 @@ class Counted:
         """Return how many of its instructions ran."""
         if id(code) not in self.armed:
             return 0
-        flow = self.flow_of(code)
-        return _bytecodes(code, *(frozenset(counts.items()) for counts in flow.tables()))
+        return self.flow_of(code).total(code)
 
     def executed(self, code: CodeType) -> Mapping[int, int]:
         """Return how often each of its instructions ran, by its offset."""

@@ -160,12 +160,14 @@ neither they nor what they call is counted: the counts would depend on how long 
 virtual time that is known to the nanosecond, and they are counted."""
 
 OF_EARLIER_TESTS = (
+    "distributed.client:Client.__del__",
     "distributed.comm.tcp:TCP._get_finalizer.<locals>.finalize",
     "distributed.utils:DequeHandler.clear",
     "distributed.utils:DequeHandler.clear_all_instances",
     "distributed.utils:DequeHandler.emit",
 )
-"""What is called for connections that nobody closed, and keeps the last lines of all logs."""
+"""What is called for connections and clients that nobody closed, and keeps the last lines of all
+logs."""
 
 HEARTBEATS = (
     "distributed.scheduler:Scheduler.client_heartbeat",

@@ -71,12 +71,15 @@ def counted(module: ModuleType, functions: dict[str, CodeType]) -> Counter[Place
     finally:
         monitor.end()
     places = instructions(functions)
+    executed = {code: monitor.flow_of(code).executed(code) for code in functions.values()}
+    for code, times in executed.items():
+        assert monitor.bytecodes_of(code) == sum(times.values())
     return Counter(
         {
-            places[id(code), offset]: times
-            for code in functions.values()
-            for offset, times in monitor.flow_of(code).executed(code).items()
-            if times and (id(code), offset) in places
+            places[id(code), offset]: count
+            for code, times in executed.items()
+            for offset, count in times.items()
+            if count and (id(code), offset) in places
         }
     )
 
