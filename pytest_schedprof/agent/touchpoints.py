@@ -272,6 +272,7 @@ TOUCHPOINTS = (
         "agent/counts.py",
         "counts differ by what an earlier test has logged, or left open",
         (
+            "distributed.client:Client.__del__",
             "distributed.comm.tcp:TCP._get_finalizer",
             "distributed.utils:DequeHandler.clear",
             "distributed.utils:DequeHandler.clear_all_instances",
