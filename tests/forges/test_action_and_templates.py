@@ -162,6 +162,40 @@ def test_the_nights_are_published_with_their_pages(jobs: Jobs) -> None:
     assert profile.name in profile.with_name("index.html").read_text()
 
 
+RACE = """
+import asyncio
+from distributed import wait
+from distributed.utils_test import gen_cluster
+
+@gen_cluster(client=True)
+async def test_race(c, s, a, b):
+    for number in range(30):
+        future = c.submit(int, number, workers=[a.address])
+        await wait(future)
+        future.release()
+        await asyncio.sleep(0.01)
+        assert not a.data
+"""
+
+
+@pytest.mark.slow
+def test_a_race_that_a_night_has_found_is_in_its_summary(jobs: Jobs) -> None:
+    steps = yaml.safe_load((TEMPLATES / "nightly.yml").read_text())["jobs"]["races"]["steps"]
+    search, summary = (step["run"] for step in steps if "name" in step)
+    (jobs.path / "test_race.py").write_text(RACE)
+    plugins = "-p xdist.plugin -p pytest_timeout"
+    variables = {"TESTS": f"{plugins} -n0 test_race.py", "GITHUB_RUN_NUMBER": "3"}
+    search = search.replace("-n auto", "").replace("seeds=20", "seeds=3")
+    assert jobs.run(search, variables) == 1
+    file = jobs.path / "summary.md"
+    assert jobs.run(summary, {"GITHUB_STEP_SUMMARY": str(file)}) == 0
+    text = file.read_text()
+    (seed, *_) = re.findall(r"under seed (\d+): it passes with nothing drawn, and fails if", text)
+    assert 60 <= int(seed) < 63
+    assert "A race of the test, which looks too early" in text
+    assert f"FAILED test_race.py::test_race[seed{seed}]" in text
+
+
 @pytest.mark.slow
 def test_the_steps_of_jenkins_compare_with_the_primary_branch(jobs: Jobs) -> None:
     text = (TEMPLATES / "Jenkinsfile").read_text()
