@@ -4,8 +4,8 @@
 
 DIRECTORY has the package `distributed` with its tests, and their conftest.py and pyproject.toml: a
 checkout, or a copy of an installed release with the tests of it. Each file of tests runs in virtual
-time under `counts`, by default twice: in two hash seeds in turns, the last time beside two busy
-processes. Those that ran there run once more as ordinary tests. Fixtures that start clusters, and
+time under `counts`, and those that ran there once more, or as often as said: in two hash seeds in
+turns, the last time beside two busy processes. Then they run as ordinary tests. Fixtures that start clusters, and
 tests that start processes, are not in virtual time, and not among them.
 
 - passed: in virtual time, of those that pass as ordinary tests.
@@ -85,10 +85,12 @@ class Trial:
             name = f"{case.get('classname')}::{case.get('name')}"
             yield name, Ending(outcome, float(case.get("time") or 0.0))
 
-    def virtually(self, name: str, file: str, seed: int) -> tuple[dict[str, Ending], list[Result]]:
+    def virtually(
+        self, name: str, tests: Sequence[str], seed: int
+    ) -> tuple[dict[str, Ending], list[Result]]:
         kept = self.place / name
         options = ("--schedprof=counts", "--schedprof-cluster=virtual", f"--schedprof-dir={kept}")
-        endings = self.run(name, [file], seed, *options)
+        endings = self.run(name, tests, seed, *options)
         results = [test.result for test in find_run(kept).tests()]
         return endings, [of for of in results if of.cluster and of.cluster.kind == OWN_VIRTUAL]
 
@@ -128,14 +130,14 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as place:
             trial = Trial(arguments.directory.resolve(), Path(place))
             file = f"distributed/tests/test_{name}.py"
-            endings, first = trial.virtually("run1", file, SEEDS[1])
+            endings, first = trial.virtually("run1", [file], SEEDS[1])
+            ran = {result.test_id: counted(result) for result in first}
             others = []
             for number in range(2, arguments.runs + 1):
                 is_last = number == arguments.runs
                 with busy_machine() if is_last else nullcontext():
-                    _, results = trial.virtually(f"run{number}", file, SEEDS[number % 2])
+                    _, results = trial.virtually(f"run{number}", [*ran], SEEDS[number % 2])
                 others.append({result.test_id: counted(result) for result in results})
-            ran = {result.test_id: counted(result) for result in first}
             ordinary = trial.run("ordinary", [*ran], 0)
             passing = [of for of in map(name_of, first) if ordinary[of].outcome == "passed"]
             both = [of for of in passing if endings[of].outcome == "passed"]
