@@ -5,8 +5,8 @@
 DIRECTORY has the package `distributed` with its tests, and their conftest.py and pyproject.toml: a
 checkout, or a copy of an installed release with the tests of it. Each file of tests runs in virtual
 time under `counts`, and those that ran there once more, or as often as said: in two hash seeds in
-turns, the last time beside two busy processes. Then they run as ordinary tests. Fixtures that start clusters, and
-tests that start processes, are not in virtual time, and not among them.
+turns, the last time beside two busy processes. Then they run as ordinary tests. Fixtures that start
+clusters, and tests that start processes, are not in virtual time, and not among them.
 
 - passed: in virtual time, of those that pass as ordinary tests.
 - the same: tests whose functions all have the same count in all sessions.

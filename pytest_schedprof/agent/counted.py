@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dis
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 from types import CodeType, FrameType, MappingProxyType
 from typing import Any, NamedTuple
 
@@ -42,6 +42,11 @@ class Instruction(NamedTuple):
     target: int
     """Where it jumps to; -1 if it never jumps."""
 
+    @property
+    def is_end(self) -> bool:
+        """Whether control never continues with the next instruction."""
+        return self.opname in NEVER_FALL_THROUGH
+
 
 JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
 
@@ -56,24 +61,27 @@ class Shape:
         ]
         self.offsets = [instruction.offset for instruction in self.instructions]
         self.at = dict(zip(self.offsets, self.instructions, strict=True))
+        self.after = dict(pairwise(self.offsets))
         self.passed = {
-            following.offset: instruction
-            for instruction, following in pairwise(self.instructions)
+            self.after[instruction.offset]: instruction
+            for instruction in self.instructions[:-1]
             if instruction.opname in ("NOT_TAKEN", "POP_ITER")
         }
         """What is before an instruction, if an event of a jump to that may mean it."""
-        self.spans = self._spans()
-        """How many instructions run from each one to the next after which control never goes on;
-        empty if there are jumps without an event."""
-
-    def _spans(self) -> dict[int, int]:
-        spans, length = {}, 0
+        self.spans: dict[int, int] = {}
+        """How many instructions run from each one to the next end, that included."""
+        length = 0
         for instruction in reversed(self.instructions):
-            if instruction.opname in (UNSEEN, "SEND"):
-                return {}
-            length = 1 if instruction.opname in NEVER_FALL_THROUGH else length + 1
-            spans[instruction.offset] = length
-        return spans
+            length = 1 if instruction.is_end else length + 1
+            self.spans[instruction.offset] = length
+        has_unseen = any(of.opname in (UNSEEN, "SEND") for of in self.instructions)
+        self.stops = [
+            instruction
+            for instruction in self.instructions
+            if has_unseen and (instruction.is_end or instruction.opname == "SEND")
+        ]
+        """Where control may go on elsewhere without an event, or ends; none if events tell all."""
+        self.stop_offsets = [stop.offset for stop in self.stops]
 
     def real(self, jump: tuple[int, int]) -> tuple[int, int] | None:
         """Return a jump with the instruction that control went to; None if there was none.
@@ -94,6 +102,10 @@ class Shape:
         """Return the offset of an instruction: some events give that of the cache behind one."""
         return self.offsets[bisect_right(self.offsets, offset) - 1]
 
+    def stop_after(self, offset: int) -> int:
+        """Return the number of the first stop that control meets from an instruction on."""
+        return bisect_left(self.stop_offsets, offset)
+
 
 @cache
 def shape_of(code: CodeType) -> Shape:
@@ -112,7 +124,25 @@ class Flow:
         self.yielded: Counter[int] = Counter()
         """Counts of control leaving by a yield, apart from other exits."""
 
-    def _by_instruction(self, shape: Shape) -> tuple[Counter[int], Counter[int]]:
+    def total(self, code: CodeType) -> int:
+        """Return how many instructions ran."""
+        shape = shape_of(code)
+        came, left = self._moves(shape)
+        ran = sum(shape.spans.get(offset, 0) * times for offset, times in came.items())
+        return ran - sum((shape.spans[offset] - 1) * times for offset, times in left.items())
+
+    def executed(self, code: CodeType) -> dict[int, int]:
+        """Return how often each instruction ran, by its offset."""
+        shape = shape_of(code)
+        came, left = self._moves(shape)
+        running, executed = 0, {}
+        for instruction in shape.instructions:
+            running += came[instruction.offset]
+            executed[instruction.offset] = running
+            running = 0 if instruction.is_end else running - left[instruction.offset]
+        return executed
+
+    def _moves(self, shape: Shape) -> tuple[Counter[int], Counter[int]]:
         """Return how often control came to instructions, and left them not for the next one."""
         came, left = Counter(self.came), Counter[int]()
         for jump, times in self.jumps.items():
@@ -122,69 +152,48 @@ class Flow:
         for exits in (self.left, self.yielded):
             for offset, times in exits.items():
                 left[shape.instruction_at(offset)] += times
+        for source, times in self._unseen(shape, came, left).items():
+            came[shape.at[source].target] += times
+            left[source] += times
         return came, left
 
-    def total(self, code: CodeType) -> int:
-        """Return how many instructions ran."""
-        shape = shape_of(code)
-        if not shape.spans:
-            return sum(self.executed(code).values())
-        came, left = self._by_instruction(shape)
-        ran = sum(shape.spans.get(offset, 0) * times for offset, times in came.items())
-        return ran - sum((shape.spans[offset] - 1) * times for offset, times in left.items())
+    def _unseen(self, shape: Shape, came: Counter[int], left: Counter[int]) -> dict[int, int]:
+        """Return how often each jump without an event was taken, by its offset.
 
-    def executed(self, code: CodeType) -> dict[int, int]:
-        """Return how often each instruction ran, by its offset.
-
-        How often a jump without an event was taken depends on the flow before it, so the sums are
-        repeated until they no longer change.
+        That depends on the flow before it, so the sums are repeated until they no longer change. A
+        flow that is only partly known must not become negative, because a negative flow would grow
+        around a loop.
         """
-        shape = shape_of(code)
-        came, left = self._by_instruction(shape)
-        unseen: dict[int, tuple[int, int]] = {}
+        if not shape.stops:
+            return {}
+        between = [0] * (len(shape.stops) + 1)
+        for offset, times in came.items():
+            between[shape.stop_after(offset)] += times
+        for offset, times in left.items():
+            if offset not in shape.stop_offsets:
+                between[shape.stop_after(offset)] -= times
+        unseen: dict[int, int] = {}
         for _ in range(MAX_PASSES):
-            executed, seen = self._sum(shape.instructions, came, left, unseen)
-            if seen == unseen:
-                break
-            unseen = seen
-        return executed
-
-    def _sum(
-        self,
-        instructions: Sequence[Instruction],
-        came: Counter[int],
-        left: Counter[int],
-        unseen: Unseen,
-    ) -> tuple[dict[int, int], Unseen]:
-        """Do one pass from the first instruction to the last.
-
-        A flow that is only partly known must not become negative, because a negative flow would
-        grow around a loop.
-        """
-        came = Counter(came)
-        for target, times in unseen.values():
-            came[target] += times
-        running, executed, jumps = 0, {}, {}
-        for instruction, following in zip_longest(instructions, instructions[1:]):
-            offset = instruction.offset
-            running += came[offset]
-            executed[offset] = running
-            if instruction.opname == UNSEEN:
-                jumps[offset] = (instruction.target, running)
-            if instruction.opname in NEVER_FALL_THROUGH:
-                running = 0
-                continue
-            running -= left[offset]
-            if instruction.opname == "SEND" and following is not None:
+            coming = [*between]
+            for source, times in unseen.items():
+                coming[shape.stop_after(shape.at[source].target)] += times
+            running, taken = 0, {}
+            for stop, more in zip(shape.stops, coming, strict=False):
+                running += more
+                if stop.opname == UNSEEN:
+                    taken[stop.offset] = running
+                if stop.is_end:
+                    running = 0
+                    continue
                 # If what is awaited has ended it jumps; else control goes on to the yield.
-                ended = max(0, running - self.yielded[following.offset])
-                jumps[offset] = (instruction.target, ended)
+                running -= left[stop.offset]
+                ended = max(0, running - self.yielded[shape.after[stop.offset]])
+                taken[stop.offset] = ended
                 running -= ended
-        return executed, jumps
-
-
-Unseen = dict[int, tuple[int, int]]
-"""Target and count of each jump without an event, by its offset."""
+            if taken == unseen:
+                break
+            unseen = taken
+        return unseen
 
 
 Offsets = defaultdict[int, defaultdict[int, int]]
