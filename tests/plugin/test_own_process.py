@@ -139,8 +139,8 @@ from distributed.utils_test import gen_cluster
 @pytest.mark.schedprof(backend="pyspy", rate=200)
 def test_thread():
     with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
-        wait(client.map(inc, range(150), pure=False))
-        wait(client.map(inc, range(150), pure=False))
+        wait(client.map(inc, range(1500), pure=False))
+        wait(client.map(inc, range(1500), pure=False))
 
 @pytest.mark.schedprof(backend="cputime")
 def test_elsewhere():
@@ -242,7 +242,7 @@ def test_dasks_local_schedulers(session: Finished, name: str) -> None:
 
 def test_scheduler_of_a_local_cluster_in_a_thread(session: Finished) -> None:
     result = session.results()["test_thread"]
-    assert result.backends[0].window.tasks == 300
+    assert result.backends[0].window.tasks == 3000
     functions = {of.function for of in shares_in(result).functions}
     assert "distributed.scheduler:Scheduler.handle_task_finished" in functions
 
