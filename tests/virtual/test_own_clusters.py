@@ -199,12 +199,12 @@ from code_at_fault import ask_in_order
 
 @gen_cluster(client=True)
 async def test_order(c, s, a, b):
-    for _ in range(20):
+    for _ in range(10):
         await ask_in_order(c)
 
 @gen_cluster(client=True)
 async def test_clock(c, s, a, b):
-    for _ in range(20):
+    for _ in range(10):
         await asyncio.wait_for(c.submit(int, pure=False), 0.02)
 """
 
@@ -223,7 +223,7 @@ def test_a_race_of_the_code_and_one_against_a_clock_are_told_apart(project: Proj
     project.write(AT_FAULT, "code_at_fault.py")
     project.write(HEAD + OTHER_RACES)
     project.run(*VIRTUALLY).assert_outcomes(passed=2)
-    session = project.run(*VIRTUALLY, "--schedprof-seeds=3")
+    session = project.run(*VIRTUALLY, "--schedprof-seeds=2")
     assert session.parseoutcomes()["failed"] >= 2
     session.stdout.fnmatch_lines(
         [
