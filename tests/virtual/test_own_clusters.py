@@ -105,6 +105,7 @@ async def test_no_task(s, a, b):
 """
 
 
+@pytest.mark.slow
 def test_code_of_workers_is_counted_and_limited(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,6 +170,7 @@ async def test_race(c, s, a, b):
 """
 
 
+@pytest.mark.slow
 def test_a_seed_draws_what_is_late_and_a_failure_tells_what_must_come_together(
     project: Project,
 ) -> None:
@@ -219,6 +221,7 @@ async def ask_in_order(client):
 """
 
 
+@pytest.mark.slow
 def test_a_race_of_the_code_and_one_against_a_clock_are_told_apart(project: Project) -> None:
     project.write(AT_FAULT, "code_at_fault.py")
     project.write(HEAD + OTHER_RACES)
@@ -272,6 +275,7 @@ async def test_scatter(c, s, a, b):
 """
 
 
+@pytest.mark.slow
 def test_encrypted_connections_and_what_dask_counts_begin_anew(project: Project) -> None:
     session = project.run_test(HEAD + ENCRYPTED, *VIRTUALLY, "--schedprof-check")
     session.assert_outcomes(passed=2)
@@ -299,6 +303,7 @@ async def test_next(c, s, a, b):
 """
 
 
+@pytest.mark.slow
 def test_what_waits_in_real_time_runs_as_ordinary_and_is_told(project: Project) -> None:
     session = project.run_test(HEAD + BLOCKED, *VIRTUALLY)
     session.assert_outcomes(passed=3)
