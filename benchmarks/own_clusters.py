@@ -1,12 +1,13 @@
 """Run distributed's own tests, unchanged, in virtual time: how many pass there and count the same.
 
-    python benchmarks/own_clusters.py DIRECTORY [--file NAME ...] [--runs NUMBER]
+    python benchmarks/own_clusters.py DIRECTORY [--file NAME ...] [--runs NUMBER] [--apart]
 
 DIRECTORY has the package `distributed` with its tests, and their conftest.py and pyproject.toml: a
 checkout, or a copy of an installed release with the tests of it. Each file of tests runs in virtual
-time under `counts`, and those that ran there once more, or as often as said: in two hash seeds in
-turns, the last time beside two busy processes. Then they run as ordinary tests. Fixtures that start
-clusters, and tests that start processes, are not in virtual time, and not among them.
+time under `counts`, by default twice: in two hash seeds in turns, the last time beside two busy
+processes. Those that ran there run once more as ordinary tests. Fixtures that start clusters, and
+tests that start processes, are not in virtual time, and not among them; with `--apart` all sessions
+but the first leave them out, so that other tests run before each one.
 
 - passed: in virtual time, of those that pass as ordinary tests.
 - the same: tests whose functions all have the same count in all sessions.
@@ -123,6 +124,7 @@ def main() -> int:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--file", nargs="+", default=FILES.split())
     parser.add_argument("--runs", type=int, default=2, help="sessions in virtual time")
+    parser.add_argument("--apart", action="store_true", help="leave out those of other processes")
     arguments = parser.parse_args()
     sums = [0, 0, 0, 0, 0.0, 0.0]
     print("file | ordinary passes | passed | always measured | the same | seconds | ordinary")
@@ -132,11 +134,11 @@ def main() -> int:
             file = f"distributed/tests/test_{name}.py"
             endings, first = trial.virtually("run1", [file], SEEDS[1])
             ran = {result.test_id: counted(result) for result in first}
-            others = []
+            others, tests = [], [*ran] if arguments.apart else [file]
             for number in range(2, arguments.runs + 1):
                 is_last = number == arguments.runs
                 with busy_machine() if is_last else nullcontext():
-                    _, results = trial.virtually(f"run{number}", [*ran], SEEDS[number % 2])
+                    _, results = trial.virtually(f"run{number}", tests, SEEDS[number % 2])
                 others.append({result.test_id: counted(result) for result in results})
             ordinary = trial.run("ordinary", [*ran], 0)
             passing = [of for of in map(name_of, first) if ordinary[of].outcome == "passed"]

@@ -263,8 +263,8 @@ if __name__ == "__main__":
         with pyspy_on_scheduler("pyspy.json"), TRACING:
             wait(client.map(inc, range(60)))
         with profile_scheduler("pyspy", limits="share(@transitions) <= 99%") as profile:
-            wait(client.map(inc, range(200), pure=False))
-        assert profile.result.backends[0].window.tasks == 200
+            wait(client.map(inc, range(2000), pure=False))
+        assert profile.result.backends[0].window.tasks == 2000
         assert profile.result.backends[0].shares.busy_samples > 0
         assert profilers() == []
 """,
