@@ -212,6 +212,20 @@ NOT_OURS = ("GITHUB_STEP_SUMMARY", "PYTEST_CURRENT_TEST")
 OUTCOME = re.compile(r"[^ :]+\.py::(.+) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)")
 
 
+RACE = """
+@gen_cluster(client=True)
+async def test_race(c, s, a, b):
+    for number in range(30):
+        future = c.submit(int, number, workers=[a.address])
+        await wait(future)
+        key = future.key
+        future.release()
+        await asyncio.sleep(0.01)
+        assert key not in a.data
+"""
+"""A test that looks too early if a message is late. It needs `asyncio` and names of distributed."""
+
+
 class Project(Kept):
     """A user's project with the plugin installed, based on pytester."""
 

@@ -20,6 +20,7 @@ import yaml
 from forge_server import REQUEST, TOKEN, Artifact, ForgeServer, forge_server
 from heavy_project import FILES, LINES, MORE
 from runner import Runner
+from support import RACE
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "docs" / "ci"
@@ -162,27 +163,14 @@ def test_the_nights_are_published_with_their_pages(jobs: Jobs) -> None:
     assert profile.name in profile.with_name("index.html").read_text()
 
 
-RACE = """
-import asyncio
-from distributed import wait
-from distributed.utils_test import gen_cluster
-
-@gen_cluster(client=True)
-async def test_race(c, s, a, b):
-    for number in range(30):
-        future = c.submit(int, number, workers=[a.address])
-        await wait(future)
-        future.release()
-        await asyncio.sleep(0.01)
-        assert not a.data
-"""
-
-
 @pytest.mark.slow
 def test_a_race_that_a_night_has_found_is_in_its_summary(jobs: Jobs) -> None:
     steps = yaml.safe_load((TEMPLATES / "nightly.yml").read_text())["jobs"]["races"]["steps"]
     search, summary = (step["run"] for step in steps if "name" in step)
-    (jobs.path / "test_race.py").write_text(RACE)
+    (jobs.path / "test_race.py").write_text(
+        "import asyncio\nfrom distributed import wait\n"
+        f"from distributed.utils_test import gen_cluster\n{RACE}"
+    )
     plugins = "-p xdist.plugin -p pytest_timeout"
     variables = {"TESTS": f"{plugins} -n0 test_race.py", "GITHUB_RUN_NUMBER": "3"}
     search = search.replace("-n auto", "").replace("seeds=20", "seeds=3")

@@ -6,7 +6,7 @@ import shutil
 from typing import Any
 
 import pytest
-from support import Project, busy_machine
+from support import RACE, Project, busy_machine
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.model.result import IN_PROCESS, OWN_VIRTUAL
@@ -155,19 +155,6 @@ def test_a_check_names_the_first_event_that_differs(project: Project) -> None:
             "  second: at 2.* s, MainThread: *",
         ]
     )
-
-
-RACE = """
-@gen_cluster(client=True)
-async def test_race(c, s, a, b):
-    for number in range(30):
-        future = c.submit(int, number, workers=[a.address])
-        await wait(future)
-        key = future.key
-        future.release()
-        await asyncio.sleep(0.01)
-        assert key not in a.data
-"""
 
 
 @pytest.mark.slow
