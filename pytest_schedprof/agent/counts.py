@@ -20,7 +20,7 @@ from .decisions import world_of
 from .monitoring import Monitor, MonitorBySpan
 from .names import codes_of
 from .opcodes import Opcodes
-from .recordings import Recording, as_json, begin, under_way
+from .recordings import OwnProcess, Recording, as_json, begin, under_way
 from .spans import SpanAttribution, whose_in
 from .traffic import Traffic
 
@@ -160,14 +160,15 @@ neither they nor what they call is counted: the counts would depend on how long 
 virtual time that is known to the nanosecond, and they are counted."""
 
 OF_EARLIER_TESTS = (
+    "cloudpickle.cloudpickle:_find_imported_submodules",
     "distributed.client:Client.__del__",
     "distributed.comm.tcp:TCP._get_finalizer.<locals>.finalize",
     "distributed.utils:DequeHandler.clear",
     "distributed.utils:DequeHandler.clear_all_instances",
     "distributed.utils:DequeHandler.emit",
 )
-"""What is called for connections and clients that nobody closed, and keeps the last lines of all
-logs."""
+"""What looks at all that is imported, is called for connections and clients that nobody closed, and
+keeps the last lines of all logs."""
 
 HEARTBEATS = (
     "distributed.scheduler:Scheduler.client_heartbeat",
@@ -178,14 +179,15 @@ in long tests would be most of all counts. In real time nothing of them is."""
 
 NOT_COUNTED = (
     f"{Traffic.__module__}:Traffic.passed",
+    "pytest_schedprof.clusters.in_process:Schedulers._living",
     "pytest_schedprof.virtual.choices:Choices.complete",
     "pytest_schedprof.virtual.choices:Choices.sent",
     "pytest_schedprof.virtual.choices:Choices.transition",
     "pytest_schedprof.virtual.loop:_Selector.select",
 )
-"""What counts messages, records decisions, and turns of the test's process. Neither they nor what
-they call is ever counted: how often the turn goes back and forth depends on how fast the processes
-are."""
+"""What counts messages, records decisions, looks for schedulers, and turns of the test's process.
+Neither they nor what they call is ever counted: how often the turn goes back and forth depends on
+how fast the processes are."""
 
 OWN = f"{__name__}:"
 """Begin of the names of functions of this module."""
@@ -271,7 +273,7 @@ class CountsRecording(Recording):
         of_client = {
             name: {CLIENT: numbers["bytecodes"]}
             for name, numbers in counts.items()
-            if numbers.get("bytecodes") and not name.endswith(f":{BODY}")
+            if numbers.get("bytecodes")
         }
         return {"functions": of_client, "whole": {}}
 
@@ -312,6 +314,8 @@ class CountsRecording(Recording):
     ) -> dict[str, dict[str, int]]:
         counts = {}
         for name, codes in sorted(functions.items()):
+            if name.endswith(f":{BODY}") and isinstance(self.holder, OwnProcess):
+                continue  # an earlier test of the process may have imported the module
             numbers = {"calls": sum(map(counter.calls_of, codes))}
             if self.bytecodes:
                 numbers["bytecodes"] = sum(map(counter.bytecodes_of, codes))

@@ -193,7 +193,7 @@ class Monitor(Counted):
             events.PY_START: self._on_start(),
             events.PY_RESUME: self._on_resume(),
             events.RAISE: self._raise,
-            events.RERAISE: self._raise,
+            events.RERAISE: self._raise_again,
             events.EXCEPTION_HANDLED: self._handled,
             events.PY_UNWIND: self._unwound,
             events.PY_THROW: self._throw,
@@ -322,6 +322,17 @@ class Monitor(Counted):
             self.paused_by = 0
 
     def _raise(self, code: CodeType, offset: int, error: BaseException) -> None:
+        """Keep where control may leave; the traceback says it.
+
+        Python 3.13 names the instruction before one that called a function without a frame of C,
+        and whether it does that hangs on how often the code has run.
+        """
+        trace = error.__traceback__
+        if trace is not None and trace.tb_frame.f_code is code:
+            offset = trace.tb_lasti
+        self._raise_again(code, offset, error)
+
+    def _raise_again(self, code: CodeType, offset: int, error: BaseException) -> None:
         """Keep where control may leave: the end of an iterator also raises, but is a jump."""
         if not self._is_of_thread():
             return

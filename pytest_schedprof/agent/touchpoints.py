@@ -270,13 +270,25 @@ TOUCHPOINTS = (
     ),
     Touchpoint(
         "agent/counts.py",
-        "counts differ by what an earlier test has logged, or left open",
+        "counts differ by what an earlier test has imported, logged, or left open",
         (
+            "cloudpickle.cloudpickle:_find_imported_submodules",
             "distributed.client:Client.__del__",
             "distributed.comm.tcp:TCP._get_finalizer",
             "distributed.utils:DequeHandler.clear",
             "distributed.utils:DequeHandler.clear_all_instances",
             "distributed.utils:DequeHandler.emit",
+        ),
+    ),
+    Touchpoint(
+        "virtual/sameness.py",
+        "counts differ by what an earlier test has filled",
+        (
+            "cloudpickle.cloudpickle:_extract_code_globals_cache",
+            "dask._expr:Expr",
+            "dask.utils:Dispatch._lazy",
+            "dask.utils:Dispatch._lookup",
+            "tornado.ioloop:IOLoop._ioloop_for_asyncio",
         ),
     ),
     Touchpoint(

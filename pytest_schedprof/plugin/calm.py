@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import iscoroutinefunction
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -110,9 +111,39 @@ def check(body: Callable[[], None], seed: int | None) -> str:
     """Run the body of a test twice; return in words where the runs differ, if they do."""
     journals: tuple[list[Event], list[Event]] = ([], [])
     for journal in journals:
-        with virtual_time(seed, journal):
+        with clean_process(), virtual_time(seed, journal):
             body()
     return difference(*journals)
+
+
+@contextmanager
+def clean_process() -> Iterator[None]:
+    """Let the body find nothing that earlier tests left; this is not to be recorded.
+
+    Garbage is collected before, and none in between. Of what is alive only that is looked at which
+    is younger than the last test: all else, such as what is imported, would take longer than many
+    a test. But some of it dies later, in cycles.
+    """
+    from pytest_schedprof.virtual.calm import prepare
+    from pytest_schedprof.virtual.sameness import forget_earlier_tests
+
+    prepare()
+    forget_earlier_tests()
+    if next(_tests) % EVERY == 0:
+        gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+_tests = count()
+
+EVERY = 50
+"""Tests after which all that is alive is looked at."""
 
 
 @contextmanager

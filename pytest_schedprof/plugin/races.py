@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pytest_schedprof.plugin.calm import virtual_time
+from pytest_schedprof.plugin.calm import clean_process, virtual_time
 from pytest_schedprof.virtual.races import (
     Statement,
     calling_before,
@@ -115,7 +115,7 @@ def _failure(
 ) -> Failure | None:
     """Run the body of a test, with visits before a statement; return how it fails, if it does."""
     try:
-        with virtual_time(weather) as relay:
+        with clean_process(), virtual_time(weather) as relay:
             visiting = partial(visit, relay)
             with calling_before(statement, visiting) if statement else nullcontext():
                 item.runtest()

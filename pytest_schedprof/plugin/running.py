@@ -26,7 +26,7 @@ from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
 from pytest_schedprof.measuring.settings import Settings
 from pytest_schedprof.measuring.sides import Side
-from pytest_schedprof.plugin.calm import check, is_possible, virtual_time
+from pytest_schedprof.plugin.calm import check, clean_process, is_possible, virtual_time
 from pytest_schedprof.plugin.collecting import collector_of
 from pytest_schedprof.plugin.progress import callbacks_of, showing
 from pytest_schedprof.plugin.races import story
@@ -182,12 +182,13 @@ def _run_body(
     """Make all runs of the body, and assess them however they end."""
     body_runs = showing(item.config, profiled.schedule)
     in_time = partial(virtual_time, seed) if profiled.is_calm else nullcontext
+    clean = clean_process if profiled.is_calm else nullcontext
     try:
-        with arguments_for_run(item, *next(body_runs)), in_time():
+        with clean(), arguments_for_run(item, *next(body_runs)), in_time():
             outcome = yield
         for body_run, side in body_runs:
             profiled.keep_rounds()
-            with arguments_for_run(item, body_run, side), in_time():
+            with clean(), arguments_for_run(item, body_run, side), in_time():
                 item.runtest()
     except RefusalError as error:
         profiled.refuse(str(error))

@@ -10,7 +10,7 @@ a network in memory (`network.py`), and what differs between processes is made e
 from __future__ import annotations
 
 import asyncio
-import gc
+import importlib
 import platform
 import selectors
 import signal
@@ -23,11 +23,12 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
-from itertools import count
 from multiprocessing.process import BaseProcess
 from selectors import SelectorKey
 from threading import main_thread
 from typing import Any
+
+import dask.config
 
 from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.virtual import threads
@@ -235,6 +236,8 @@ _world: World | None = None
 def prepare() -> None:
     """Let tornado and dask, which are imported, use the network and the loops of a world."""
     from tornado import netutil, tcpclient
+    from tornado.httpserver import HTTPServer
+    from tornado.ioloop import IOLoop
 
     of_tornado: tuple[Any, ...] = (netutil, tcpclient)
     if isinstance(of_tornado[0].socket, SocketModule):
@@ -242,6 +245,11 @@ def prepare() -> None:
     for module in of_tornado:
         module.socket = SocketModule(_network)
     platform.processor()  # dask asks for it, and the first time a program tells
+    for base in (IOLoop, HTTPServer, netutil.Resolver):  # each chooses its class the first time
+        base.configured_class()
+    for side in ("scheduler", "worker"):
+        for module in dask.config.get(f"distributed.{side}.http.routes"):  # some log
+            importlib.import_module(module)
     _refuse_processes()
     ssl.SSLContext.wrap_socket = _encrypting(ssl.SSLContext.wrap_socket)  # type: ignore
     steady_hashes()
@@ -252,24 +260,6 @@ def prepare() -> None:
         return new_event_loop() if threads.active() is None else CalmLoop(_network())
 
     asyncio.new_event_loop = asyncio.events.new_event_loop = loop_of_world
-
-
-def _collect_garbage() -> None:
-    """Collect it before a test, during which nothing is collected.
-
-    Of what is alive only that is looked at which is younger than the last test: all else, such as
-    what is imported, would take longer than many a test. But some of it dies later, in cycles.
-    """
-    if next(_tests) % EVERY == 0:
-        gc.unfreeze()
-    gc.collect()
-    gc.freeze()
-
-
-_tests = count()
-
-EVERY = 50
-"""Tests after which all that is alive is looked at."""
 
 
 def _refuse_processes() -> None:
@@ -318,11 +308,7 @@ def _network() -> Network:
 def calm(journal: list[Event] | None = None, weather: Weather | None = None) -> Iterator[World]:
     """Let the body run in virtual time, and write what happens in a journal, if there is one."""
     global _world
-    prepare()
-    _collect_garbage()
     with ExitStack() as undo:
-        undo.callback(gc.enable)
-        gc.disable()
         make_equal(undo)
         _world = World()
         _world.relay.journal, _world.relay.weather = journal, weather

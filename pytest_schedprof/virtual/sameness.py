@@ -20,6 +20,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import psutil
+from dask.utils import Dispatch
 
 from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.virtual import threads
@@ -87,7 +88,7 @@ MEMOIZED = "memoize.<locals>.memof"
 
 
 def _caches() -> Iterator[Callable[[], object]]:
-    """Yield what empties the caches of dask's functions and methods."""
+    """Yield what empties the caches of dask's functions and methods, and of its dispatches."""
     of_modules = [
         value
         for name, module in list(sys.modules.items())
@@ -102,6 +103,31 @@ def _caches() -> Iterator[Callable[[], object]]:
             yield function.cache_clear
         elif isinstance(function, FunctionType) and function.__code__.co_qualname == MEMOIZED:
             yield getclosurevars(function).nonlocals["cache"].clear
+        elif isinstance(function, Dispatch):
+            yield partial(_empty, function)
+
+
+def _empty(dispatch: Any) -> None:
+    """Remove what a dispatch found for other types than those that were registered.
+
+    What it does when it first meets a type of some package is done at once if that is imported.
+    """
+    for package in [*(dispatch._lazy.keys() & sys.modules.keys())]:
+        dispatch._lazy.pop(package)()
+    functions: dict[type, Any] = dispatch._lookup
+    inherited = {
+        kind
+        for kind, function in functions.items()
+        if any(functions.get(base) is function for base in kind.__mro__[1:])
+    }
+    for other in inherited:
+        del functions[other]
+
+
+def _kinds(base: Any) -> Iterator[Any]:
+    yield base
+    for kind in base.__subclasses__():
+        yield from _kinds(kind)
 
 
 @lru_cache(1)
@@ -110,14 +136,29 @@ def _caches_of(modules: int) -> list[Callable[[], object]]:
     return list(_caches())
 
 
+def forget_earlier_tests() -> None:
+    """Empty what code that is counted filled in earlier tests, and looks at in each."""
+    from cloudpickle import cloudpickle
+    from dask._expr import Expr
+    from tornado.ioloop import IOLoop
+
+    for empty in _caches_of(len(sys.modules)):
+        empty()
+    cloudpickle._extract_code_globals_cache.clear()
+    for kind in _kinds(Expr):
+        if "__slotnames__" in vars(kind):  # since one was copied: methods look at all attributes
+            del kind.__slotnames__
+    loops = IOLoop._ioloop_for_asyncio
+    for loop in [loop for loop in loops if loop.is_closed()]:
+        del loops[loop]
+
+
 def make_equal(undo: ExitStack) -> None:
     """Let what a process keeps for all its tests begin anew: random numbers, names, directories."""
     from dask import sizeof
     from distributed import Future, scheduler, utils_comm
     from distributed.comm import inproc
 
-    for empty in _caches_of(len(sys.modules)):  # whichever test came first has filled them
-        empty()
     undo.callback(random.setstate, random.getstate())
     random.seed(0)
     # numpy's generators that get no seed draw theirs from it.

@@ -213,8 +213,23 @@ LINE = "            total += (i * 3 + total) % 7\n"
 exec(BIG + 70 * LINE + "    return total")  # jumps so far that their arguments need two bytes
 
 
+class Nothing:
+    def __getitem__(self, key):
+        raise KeyError(key)
+
+
+def missing(n):
+    nothing = Nothing()
+    for i in range(n):  # the interpreter calls what it has called often without a frame of C
+        try:
+            nothing[i]
+        except KeyError:
+            pass
+
+
 def main():
     loops(40)
+    missing(40)
     custom_iter()
     match({"a": 1})
     match([1, 2])

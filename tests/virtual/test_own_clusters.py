@@ -84,8 +84,49 @@ def test_each_session_counts_the_same(project: Project, monkeypatch: pytest.Monk
     project.plugins = ("xdist",)
     apart = project.run(*VIRTUALLY, "-n2", "--schedprof-compare=main")
     apart.assert_outcomes(passed=3)
-    # Whichever test of a process asks first fills dask's tables of types.
     apart.stdout.fnmatch_lines(["compared with main: [0-9]* the same in 3 tests"])
+    assert counted(project) == before
+
+
+AFTER = """
+import gc, weakref
+
+class Number(int):
+    pass
+
+def leave():
+    kept = []
+    @gen_cluster(client=True)
+    async def body(c, s, a, b):
+        import concurrent.futures, numpy
+        kept.append([await c.scatter(Number(1)), kept])
+        value = c.submit(lambda x: concurrent.futures.ALL_COMPLETED, numpy.ones(3))
+        await c.compute(dask.delayed(Number)(2))
+        assert await value
+    body()
+
+def test_leaves_much():
+    leave()
+
+@gen_cluster(client=True)
+async def test_comes_later(c, s, a, b):
+    import concurrent.futures, numpy
+    await c.scatter(Number(1))
+    await c.submit(lambda x: concurrent.futures.ALL_COMPLETED, numpy.ones(3))
+    assert await c.compute(dask.delayed(Number)(2)) == 2
+    gc.collect()
+"""
+
+
+@pytest.mark.slow
+def test_a_test_counts_the_same_whichever_came_before(project: Project) -> None:
+    project.write("import dask\n" + HEAD + AFTER)
+    project.run(*VIRTUALLY, "--schedprof-save=main").assert_outcomes(passed=2)
+    after_another = counted(project)["test_comes_later"]
+    shutil.rmtree(project.run_directory)
+    alone = project.run(*VIRTUALLY, "-k", "later", "--schedprof-compare=main")
+    alone.stdout.fnmatch_lines(["compared with main: [0-9]* the same in 1 test"])
+    assert counted(project)["test_comes_later"] == after_another
 
 
 SIDES = """
