@@ -166,6 +166,7 @@ OF_EARLIER_TESTS = (
     "distributed.utils:DequeHandler.clear",
     "distributed.utils:DequeHandler.clear_all_instances",
     "distributed.utils:DequeHandler.emit",
+    "distributed.utils:_getmodulename_with_path",
 )
 """What looks at all that is imported, is called for connections and clients that nobody closed, and
 keeps the last lines of all logs."""

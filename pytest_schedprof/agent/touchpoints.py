@@ -278,6 +278,7 @@ TOUCHPOINTS = (
             "distributed.utils:DequeHandler.clear",
             "distributed.utils:DequeHandler.clear_all_instances",
             "distributed.utils:DequeHandler.emit",
+            "distributed.utils:_getmodulename_with_path",
         ),
     ),
     Touchpoint(

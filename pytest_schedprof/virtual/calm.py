@@ -29,6 +29,7 @@ from threading import main_thread
 from typing import Any
 
 import dask.config
+from dask.base import get_scheduler
 
 from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.virtual import threads
@@ -247,6 +248,7 @@ def prepare() -> None:
     platform.processor()  # dask asks for it, and the first time a program tells
     for base in (IOLoop, HTTPServer, netutil.Resolver):  # each chooses its class the first time
         base.configured_class()
+    get_scheduler(scheduler="sync")  # it imports distributed the first time
     for side in ("scheduler", "worker"):
         for module in dask.config.get(f"distributed.{side}.http.routes"):  # some log
             importlib.import_module(module)
