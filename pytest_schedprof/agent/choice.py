@@ -113,17 +113,26 @@ class Choice:
         replacement.
         """
         modules = (sys.modules.get(name) for name in {name for name, _ in self.taken.values()})
-        names = {
-            id(code): name
-            for module in modules
-            if isinstance(module, ModuleType)
-            for name, code in functions_of(module)
-        }
+        names: dict[int, tuple[str, CodeType]] = {}
+        for module in modules:
+            if isinstance(module, ModuleType):
+                names.update(_names_in(module, len(vars(module))))
         functions: dict[str, list[CodeType]] = {}
         for key, (module_name, code) in self.taken.items():
-            name = f"{module_name}:{names.get(key) or code.co_qualname}"
-            functions.setdefault(name, []).append(code)
+            name = names[key][0] if key in names else code.co_qualname
+            functions.setdefault(f"{module_name}:{name}", []).append(code)
         return functions
+
+
+@functools.lru_cache(1000)  # each test asks for the same ones of all modules
+def _names_in(module: ModuleType, size: int) -> dict[int, tuple[str, CodeType]]:
+    """Return the names of a module's functions, by the `id` of their code, which this holds.
+
+    Args:
+        module: where they are defined.
+        size: how many names the module has; if it gets others, it is looked at anew.
+    """
+    return {id(code): (name, code) for name, code in functions_of(module)}
 
 
 def module_of(frame: FrameType) -> str:
@@ -144,7 +153,7 @@ def any_of(expressions: Iterable[str]) -> Callable[[str], bool]:
     return _any_of(tuple(expressions))
 
 
-@functools.cache  # each test asks for the same ones of all modules
+@functools.cache
 def _any_of(expressions: tuple[str, ...]) -> Callable[[str], bool]:
     compiled = [re.compile(expression) for expression in expressions]
     return functools.cache(lambda name: any(pattern.fullmatch(name) for pattern in compiled))

@@ -6,7 +6,7 @@ import dis
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from itertools import pairwise
 from types import CodeType, FrameType, MappingProxyType
 from typing import Any, NamedTuple
@@ -55,6 +55,7 @@ class Shape:
     """What of some code is the same in all counts of it; to find it out takes longest."""
 
     def __init__(self, code: CodeType) -> None:
+        self.code = code
         self.instructions = [
             Instruction(of.offset, of.opname, of.argval if of.opcode in JUMPS else -1)
             for of in dis.get_instructions(code)
@@ -107,9 +108,14 @@ class Shape:
         return bisect_left(self.stop_offsets, offset)
 
 
-@cache
+_shapes: dict[int, Shape] = {}
+"""By the `id` of the code, which a shape holds: to hash code takes as long as to look at it."""
+
+
 def shape_of(code: CodeType) -> Shape:
-    return Shape(code)
+    if (shape := _shapes.get(id(code))) is None:
+        shape = _shapes[id(code)] = Shape(code)
+    return shape
 
 
 class Flow:
@@ -237,9 +243,22 @@ class Counted:
 
     def bytecodes_of(self, code: CodeType) -> int:
         """Return how many of its instructions ran."""
-        if id(code) not in self.armed:
+        key = id(code)
+        if key not in self.armed:
             return 0
-        return self.flow_of(code).total(code)
+        shape = shape_of(code)
+        if shape.stops or shape.passed or key in self.entries:
+            return self.flow_of(code).total(code)
+        # As with most code each event tells where control came from, or went.
+        spans, at = shape.spans, shape.instruction_at
+        starts = self.starts.get(key, NEVER)
+        ran = sum(spans.get(offset, 0) * times for offset, times in starts.items())
+        for (source, destination), (times,) in self.edges.get(key, {}).items():
+            ran += (spans.get(destination, 0) - spans[at(source)] + 1) * times
+        for table in (self.exits, self.yields):
+            for offset, times in table.get(key, NEVER).items():
+                ran -= (spans[at(offset)] - 1) * times
+        return ran
 
     def executed(self, code: CodeType) -> Mapping[int, int]:
         """Return how often each of its instructions ran, by its offset."""

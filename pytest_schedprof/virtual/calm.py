@@ -236,6 +236,7 @@ _world: World | None = None
 
 def prepare() -> None:
     """Let tornado and dask, which are imported, use the network and the loops of a world."""
+    from distributed.versions import get_versions
     from tornado import netutil, tcpclient
     from tornado.httpserver import HTTPServer
     from tornado.ioloop import IOLoop
@@ -249,6 +250,7 @@ def prepare() -> None:
     for base in (IOLoop, HTTPServer, netutil.Resolver):  # each chooses its class the first time
         base.configured_class()
     get_scheduler(scheduler="sync")  # it imports distributed the first time
+    get_versions()
     for side in ("scheduler", "worker"):
         for module in dask.config.get(f"distributed.{side}.http.routes"):  # some log
             importlib.import_module(module)

@@ -87,12 +87,19 @@ MEMOIZED = "memoize.<locals>.memof"
 """Name of what `toolz.memoize` makes of a function."""
 
 
+OF_VERSIONS = "distributed.versions"
+"""Name of the module that remembers versions of packages, which take long to read: they are read
+before the first test."""
+
+
 def _caches() -> Iterator[Callable[[], object]]:
     """Yield what empties the caches of dask's functions and methods, and of its dispatches."""
     of_modules = [
         value
         for name, module in list(sys.modules.items())
-        if name.partition(".")[0] in ("dask", "distributed") and isinstance(module, ModuleType)
+        if name.partition(".")[0] in ("dask", "distributed")
+        and isinstance(module, ModuleType)
+        and name != OF_VERSIONS
         for value in vars(module).values()
     ]
     classes = {value for value in of_modules if isinstance(value, type)}
