@@ -216,7 +216,8 @@ TOUCHPOINTS = (
         "graphs keep the order of the sets in the test's process: sessions decide in other ways",
         (
             "distributed.scheduler:_materialize_graph",
-            "dask._task_spec:GraphNode._dependencies",
+            "dask._task_spec:GraphNode._dependencies | "
+            "distributed.client:Client.collections_to_dsk",
         ),
     ),
     Touchpoint(
@@ -286,7 +287,7 @@ TOUCHPOINTS = (
         "counts differ by what an earlier test has filled",
         (
             "cloudpickle.cloudpickle:_extract_code_globals_cache",
-            "dask._expr:Expr",
+            "dask._expr:Expr | distributed.client:Client.collections_to_dsk",
             "dask.utils:Dispatch._lazy",
             "dask.utils:Dispatch._lookup",
             "tornado.ioloop:IOLoop._ioloop_for_asyncio",
