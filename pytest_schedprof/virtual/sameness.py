@@ -1,7 +1,7 @@
 """What is the same in each run of a test in virtual time, though it differs between processes.
 
 Sets of dask's objects have an order that is no address, psutil reads the same, and random numbers,
-names and counters begin anew.
+names and counters begin anew. What earlier tests of a process filled is emptied.
 """
 
 from __future__ import annotations

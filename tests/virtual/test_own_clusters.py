@@ -89,7 +89,7 @@ def test_each_session_counts_the_same(project: Project, monkeypatch: pytest.Monk
 
 
 AFTER = """
-import gc, weakref
+import gc
 
 class Number(int):
     pass
