@@ -87,7 +87,7 @@ def measure(control: Control, client: Client, backends: list[Backend], tasks: in
     """Run a window of so many tasks, without full garbage collections in it."""
     control.call(collect_between_rounds)
     recorder = Recorder(control, backends, 60.0)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     with recorder.round():
         entered = time.perf_counter()
         wait(client.map(inc, range(tasks), pure=False), timeout=120)
@@ -98,7 +98,7 @@ def measure(control: Control, client: Client, backends: list[Backend], tasks: in
     (segment,) = recorder.rounds[0]
     contents = [raw.content for raw in segment.raw.values()]
     cpu_us = segment.facts.cpu_seconds / segment.facts.tasks * 1e6
-    return Round(cpu_us, (entered - begun) + (left - done), b"".join(contents))
+    return Round(cpu_us, (entered - start) + (left - done), b"".join(contents))
 
 
 def cost(arms: list[str], repeats: int, tasks: int) -> None:

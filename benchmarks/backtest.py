@@ -212,12 +212,12 @@ class Trials:
     def of(self, patch: Patch) -> Row:
         """Run the workloads with a patch reversed and return what was found."""
         row = Row(f"`{patch.path.stem}` {patch.number}".strip(), patch.what)
-        begun = time.monotonic()
+        start = time.monotonic()
         try:
             self._reversed(patch, row)
         except (NotRunError, SchedprofError) as error:
             row.refused = str(error).partition("\n")[0]
-        row.seconds = time.monotonic() - begun
+        row.seconds = time.monotonic() - start
         return row
 
     def _reversed(self, patch: Patch, row: Row) -> None:
@@ -252,12 +252,12 @@ class Trials:
         """Yield what came out for a release compared with itself, with each hash seed."""
         interpreter = interpreter_for(f"distributed=={name}", default_cache(), MAKING_S).path
         for seed in self.seeds:
-            row, begun = Row(name, f"the same code, hash seed {seed}"), time.monotonic()
+            row, start = Row(name, f"the same code, hash seed {seed}"), time.monotonic()
             try:
                 self._release(interpreter, name, seed, row)
             except NotRunError as error:
                 row.refused = str(error)
-            row.seconds = time.monotonic() - begun
+            row.seconds = time.monotonic() - start
             yield row
 
 

@@ -221,9 +221,9 @@ def report_parts(sets: dict[str, list[Series]]) -> None:
     print(f"  {'':<12}{'precision':>10}{'recall':>10}{'false/1000':>11}{'delay':>7}")
     for name, changes in {"none": [], **PARTS}.items():
         with ExitStack() as stack:
-            for where, what, value in changes:
-                stack.callback(setattr, where, what, getattr(where, what))
-                setattr(where, what, value)
+            for title, what, value in changes:
+                stack.callback(setattr, title, what, getattr(title, what))
+                setattr(title, what, value)
             scores = [score(ours, series, delayed=0) for series in sets.values()]
         print(sum(scores[1:], scores[0]).line(name))
 

@@ -77,10 +77,10 @@ def compared(
         recorded = recorder.took(shape, recording)
         for number, other in enumerate(releases):
             replayed = other.took(shape, Path(place, f"replay-{number}"), recording)
-            for what, figures in (("replay", replayed), ("work", real[other.name])):
+            for title, figures in (("replay", replayed), ("work", real[other.name])):
                 row = ratios(figures, recorded)
-                measurements[what].append(row)
-                print(f"{shape:15} {recorder.name:10} {other.name:10} {what:7} "
+                measurements[title].append(row)
+                print(f"{shape:15} {recorder.name:10} {other.name:10} {title:7} "
                       f"{row[0]:11.3f} {row[1]:9.3f} {row[2]:6.3f}", flush=True)  # fmt: skip
     return measurements
 
@@ -94,8 +94,8 @@ def measured(releases: Sequence[Release], shapes: Sequence[str]) -> dict[str, li
                 release.name: release.took(shape, Path(place, release.name)) for release in releases
             }
         for recorder in releases:
-            for what, rows in compared(shape, recorder, releases, real).items():
-                measurements[what] += rows
+            for title, rows in compared(shape, recorder, releases, real).items():
+                measurements[title] += rows
     return measurements
 
 
@@ -116,12 +116,12 @@ def main() -> int:
         [Release(version, arguments) for version in arguments.releases], arguments.shapes
     )
     names = ("transitions", "makespan", "bytes")
-    for what, rows in measurements.items():
+    for title, rows in measurements.items():
         for name, most, column in zip(
             names, (TRANSITIONS, MAKESPAN, BYTES), zip(*rows, strict=True), strict=True
         ):
             worst = max(abs(ratio - 1) for ratio in column)
-            print(closing_line(f"{what}: {name}, worst departure", worst, most))
+            print(closing_line(f"{title}: {name}, worst departure", worst, most))
     return 0
 
 

@@ -88,9 +88,9 @@ class Session:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
         self.reports: list[pytest.TestReport] = []
-        begun = time.perf_counter()
+        start = time.perf_counter()
         done = yield
-        ending = ending_of(item.nodeid, self.reports, time.perf_counter() - begun)
+        ending = ending_of(item.nodeid, self.reports, time.perf_counter() - start)
         with open(self.order.results, "a") as file:
             print(json.dumps(ending), file=file)
         if time.monotonic() > self.deadline:

@@ -65,17 +65,17 @@ def search(interpreter: Path, place: Path, seeds: int, most_s: float) -> Searche
     shutil.copy(HERE / "sweep.py", place)
     command = [str(interpreter), *PYTEST, "sweep.py", *SETTINGS, f"--schedprof-seeds={seeds}"]
     command += ["-p", "no:randomly", "-rf"]
-    begun = time.monotonic()
+    start = time.monotonic()
     os.environ.setdefault("PYTHONHASHSEED", "0")
     try:
-        _, said = run(command, deadline=begun + most_s, cwd=place)
+        _, said = run(command, deadline=start + most_s, cwd=place)
     except subprocess.TimeoutExpired:
         raise NotRunError(f"the seeds did not end in {most_s:g} s") from None
     (place / "said.txt").write_text(said)
     if " passed" not in said and " failed" not in said:
         raise NotRunError((said.strip().splitlines() or ["no output"])[-1])
     failed = frozenset(int(seed) for seed in SEED.findall(said))
-    return Searched(failed, tuple(stories(said)), time.monotonic() - begun)
+    return Searched(failed, tuple(stories(said)), time.monotonic() - start)
 
 
 def stories(said: str) -> Iterator[str]:

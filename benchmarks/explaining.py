@@ -304,11 +304,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             rows.append(of_patch(patch, place / patch.path.stem, bounds))
             print(rows[-1], flush=True)
     failing = sum(row.failing for row in rows)
-    for what, hits in (
+    for title, hits in (
         ("part of failing tests whose first line misses", sum(row.first for row in rows)),
         ("part of failing tests whose explanation misses", sum(row.explained for row in rows)),
     ):
-        print(closing_line(what, 1 - hits / max(1, failing), MISSED))
+        print(closing_line(title, 1 - hits / max(1, failing), MISSED))
     print(closing_line("failing tests of the same code", null.failing, 0))
 
 

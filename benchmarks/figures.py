@@ -27,10 +27,10 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return medians[int(0.025 * RESAMPLES)], medians[int(0.975 * RESAMPLES)]
 
 
-def closing_line(what: str, value: float, most: float, unit: str = "") -> str:
+def closing_line(title: str, value: float, most: float, unit: str = "") -> str:
     """Text of a figure, the most that was asked, and whether it was reached."""
     verdict = "reached" if value <= most else "NOT reached"
-    return f"{what}: {value:.4g}{unit}, asked: at most {most:g}{unit}: {verdict}"
+    return f"{title}: {value:.4g}{unit}, asked: at most {most:g}{unit}: {verdict}"
 
 
 def peak_megabytes() -> float:

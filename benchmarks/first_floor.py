@@ -108,10 +108,10 @@ def main() -> None:
     sessions = parser.parse_args().sessions
     is_reached = True
 
-    def report(what: str, is_so: bool, output: str) -> None:
+    def report(fact: str, is_so: bool, output: str) -> None:
         nonlocal is_reached
         is_reached &= is_so
-        print(f"{what}: {'reached' if is_so else 'NOT reached'}", flush=True)
+        print(f"{fact}: {'reached' if is_so else 'NOT reached'}", flush=True)
         if not is_so:
             print(output)
 

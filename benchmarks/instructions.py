@@ -80,7 +80,7 @@ def run(place: Path, number: int, numbers: int) -> Run:
     (place / "test_it.py").write_text(TEST.format(numbers=numbers, tasks=TASKS))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
     environment = {**os.environ, "PYTHONHASHSEED": "0", "SIZE": "x" * (37 * number)}
-    begun, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         [*command, f"--schedprof-dir={directory}", "--schedprof-timeout=120"],
         cwd=place,
@@ -89,7 +89,7 @@ def run(place: Path, number: int, numbers: int) -> Run:
         timeout=TIMEOUT_S,
         check=True,
     )
-    after, wall_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - begun
+    after, wall_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - start
     (record,) = directory.glob("*/tests/*/result.json")
     result: Result = read_record(record, Result)
     (measured,) = result.backends

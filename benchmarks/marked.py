@@ -91,9 +91,9 @@ class Times:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
         self.parts.clear()
-        begun = self.clock()
+        start = self.clock()
         done = yield
-        seconds = self.clock() - begun
+        seconds = self.clock() - start
         self.tests.append((str(dict(item.user_properties)["arm"]), seconds, dict(self.parts)))
         return done
 
@@ -114,11 +114,11 @@ class Times:
     def _timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def timed(*args: Any, **keywords: Any) -> Any:
-            begun = self.clock()
+            start = self.clock()
             try:
                 return function(*args, **keywords)
             finally:
-                self.parts[part] += self.clock() - begun
+                self.parts[part] += self.clock() - start
 
         return timed
 

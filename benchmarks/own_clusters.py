@@ -93,7 +93,9 @@ class Trial:
         options = ("--schedprof=counts", "--schedprof-cluster=virtual", f"--schedprof-dir={kept}")
         endings = self.run(name, tests, seed, *options)
         results = [test.result for test in find_run(kept).tests()]
-        return endings, [of for of in results if of.cluster and of.cluster.kind == OWN_VIRTUAL]
+        return endings, [
+            result for result in results if result.cluster and result.cluster.kind == OWN_VIRTUAL
+        ]
 
 
 def name_of(result: Result) -> str:
@@ -109,13 +111,17 @@ Counts = dict[str, dict[str, float]]
 
 def counted(result: Result) -> Counts:
     costs = result.backends[0].costs if result.backends else None
-    return {of.function: of.total for of in (*costs.functions, *costs.folded)} if costs else {}
+    return (
+        {cost.function: cost.total for cost in (*costs.functions, *costs.folded)} if costs else {}
+    )
 
 
 def parting(counts: Counts, others: Sequence[Counts]) -> str:
     """Return the first functions whose counts are not the same in all sessions."""
-    names = {name for of in (counts, *others) for name in of}
-    differing = [name for name in names if any(counts.get(name) != of.get(name) for of in others)]
+    names = {name for figures in (counts, *others) for name in figures}
+    differing = [
+        name for name in names if any(counts.get(name) != other.get(name) for other in others)
+    ]
     return f"{', '.join(sorted(differing)[:3])} ({len(differing)} functions)"
 
 
@@ -141,16 +147,16 @@ def main() -> int:
                     _, results = trial.virtually(f"run{number}", tests, SEEDS[number % 2])
                 others.append({result.test_id: counted(result) for result in results})
             ordinary = trial.run("ordinary", [*ran], 0)
-            passing = [of for of in map(name_of, first) if ordinary[of].outcome == "passed"]
-            both = [of for of in passing if endings[of].outcome == "passed"]
+            passing = [test for test in map(name_of, first) if ordinary[test].outcome == "passed"]
+            both = [test for test in passing if endings[test].outcome == "passed"]
             always = [test for test in ran if all(test in other for other in others)]
             same = [test for test in always if all(ran[test] == other[test] for other in others)]
             for broken in sorted({*passing} - {*both}):
                 print(f"  fails: {broken}")
             for test in sorted({*always} - {*same}):
-                print(f"  differs: {test}: {parting(ran[test], [of[test] for of in others])}")
+                print(f"  differs: {test}: {parting(ran[test], [other[test] for other in others])}")
             row = [len(passing), len(both), len(always), len(same)]
-            times = [sum(side[of].seconds for of in both) for side in (endings, ordinary)]
+            times = [sum(side[test].seconds for test in both) for side in (endings, ordinary)]
             sums = [total + part for total, part in zip(sums, [*row, *times], strict=True)]
             print(name, *row, *(f"{seconds:.1f}" for seconds in times), sep=" | ", flush=True)
     print("all", *(f"{total:.5g}" for total in sums), sep=" | ")

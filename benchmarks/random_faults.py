@@ -155,10 +155,10 @@ def harmed(plan: Plan, deadline: float) -> Ending | None:
             if not plan.is_early:
                 settle(lambda: session.process.poll() is not None or begun(session), ENDING_S)
             time.sleep(plan.seconds)  # the moment is drawn, and nothing is to be waited for
-            what = harm(session, plan)
+            fault = harm(session, plan)
             to_pass = [test for test in TO_PASS if f"::{test}" not in session.output]
-            faults = tuple(faults_of(session, what, to_pass))
-            return Ending(plan, what, faults, session.output)
+            faults = tuple(faults_of(session, fault, to_pass))
+            return Ending(plan, fault, faults, session.output)
         finally:
             session.close()
 
@@ -187,7 +187,7 @@ def harm(session: Session, plan: Plan) -> str:
     return f"{name}: {role}"
 
 
-def faults_of(session: Session, what: str, tests: Sequence[str]) -> Iterator[str]:
+def faults_of(session: Session, fault: str, tests: Sequence[str]) -> Iterator[str]:
     """Yield what is not as it must be after the harm; the tests have not begun before."""
     if not settle(lambda: session.process.poll() is not None, ENDING_S):
         yield f"the session did not end in {ENDING_S:g} s"
@@ -197,17 +197,17 @@ def faults_of(session: Session, what: str, tests: Sequence[str]) -> Iterator[str
         if not has_ended(process):
             yield f"left: {session.role(process)} {process.status()}"
     left = {path.name for path in session.temporary.iterdir()} - {"dask-scratch-space"}
-    if left and what not in ("kill: session", f"{NO_ROOM}: session"):
+    if left and fault not in ("kill: session", f"{NO_ROOM}: session"):
         yield f"temporary: {sorted(left)}"
     try:
         session.project.results() if any(session.project.path.glob(".schedprof/2*")) else {}
     except Exception as error:
         yield f"a record cannot be read: {error!r}"
     output = session.output
-    if what.endswith(": session"):
+    if fault.endswith(": session"):
         return
     yield from (words for words in ("INTERNALERROR", "please report") if words in output)
-    for test in tests if NO_ROOM not in what else ():  # which lasts
+    for test in tests if NO_ROOM not in fault else ():  # which lasts
         if f"::{test} PASSED" not in output:
             yield f"{test} did not pass"
 
@@ -240,8 +240,8 @@ def main() -> int:
                 print("".join(f"    | {line}\n" for line in ending.output.splitlines()[-25:]))
     finally:
         pool.shutdown(cancel_futures=True)
-    for what, count in sorted(seen.items()):
-        print(f"{count:5} {what}")
+    for fault, count in sorted(seen.items()):
+        print(f"{count:5} {fault}")
     total = sum(seen.values())
     print(f"{total} faults, {bad} with something that must not be: {'NOT ' if bad else ''}reached")
     return bool(bad)

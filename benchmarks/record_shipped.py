@@ -117,10 +117,10 @@ def record(client: Client, name: str, path: Path) -> None:
 
 
 def _run(client: Client, name: str) -> Any:
-    begun = time.monotonic()
+    start = time.monotonic()
     held = WORK[name](client)
     wait(held)
-    print(f"{name}: {time.monotonic() - begun:.1f} s", flush=True)
+    print(f"{name}: {time.monotonic() - start:.1f} s", flush=True)
     return held
 
 

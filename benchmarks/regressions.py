@@ -179,13 +179,13 @@ def counts(trials: int) -> None:
         targets = list(state_machine(before))
         caught, alarms, seconds = 0, 0, []
         for trial in range(trials):
-            begun = time.monotonic()
+            start = time.monotonic()
             name, statements = targets[trial % len(targets)]
             bench.change(name, "_ = None; " * statements)
             changes = regressed(compared(before, bench.measure("counts", COUNTED_TASKS, 3)))
             bench.restore()
             caught += f"bytecodes {MODULE}:{name}" in changes
-            seconds.append(time.monotonic() - begun)
+            seconds.append(time.monotonic() - start)
             again = bench.measure("counts", COUNTED_TASKS, 3)
             if wrong := regressed(compared(before, again)):
                 alarms += 1
@@ -238,11 +238,11 @@ def power(backend: str, trials: int, rounds: int, rate: float | None) -> None:
         loop = calibrated(bench, backend)
         caught, seconds, sides, unchanged = 0, [], [], []
         for trial in range(trials):
-            begun = time.monotonic()
+            start = time.monotonic()
             before = bench.measure(backend, POWER_TASKS, rounds)
             bench.change(HOT, loop)
             after = bench.measure(backend, POWER_TASKS, rounds)
-            seconds.append(time.monotonic() - begun)
+            seconds.append(time.monotonic() - start)
             bench.restore()
             caught += f"share {MODULE}:{HOT}" in regressed(compared(before, after))
             sides.append((before, after))
@@ -319,7 +319,7 @@ def recorded_in_turns(
     before: list[ProfiledTest] = []
     after: list[ProfiledTest] = []
     for _ in range(RECORDED):
-        begun = time.monotonic()
+        start = time.monotonic()
         for side in (before, after):
             if side is after:
                 bench.change(HOT, loop)
@@ -328,7 +328,7 @@ def recorded_in_turns(
             assert bench.last
             side.append(bench.last)
             bench.restore()
-        print(f"a round of each side in {time.monotonic() - begun:.1f} s", flush=True)
+        print(f"a round of each side in {time.monotonic() - start:.1f} s", flush=True)
     return before, after
 
 
@@ -384,16 +384,16 @@ def turns(backends: str, trials: int, budget: float, *, is_planted: bool) -> Non
             one.change(HOT, "_ = None; " * 9)
         caught, seconds = 0, []
         for _ in range(trials):
-            begun = time.monotonic()
+            start = time.monotonic()
             result = measure(one, backends, tasks, against=other, budget=budget)
-            seconds.append(time.monotonic() - begun)
+            seconds.append(time.monotonic() - start)
             is_found = any(comparison.verdict is Verdict.FAIL for comparison in result.comparisons)
             caught += is_found
             if is_found and not is_planted:
                 print("false alarm:", *[regressed(comparison) for comparison in result.comparisons])
-    what = "one function 10 % slower" if is_planted else "identical code"
+    code = "one function 10 % slower" if is_planted else "identical code"
     aim = "48 of 50" if is_planted else "none"
-    print(f"{backends}, {what}: regressed in {caught} of {trials}, asked: {aim}")
+    print(f"{backends}, {code}: regressed in {caught} of {trials}, asked: {aim}")
     print(f"seconds per trial: median {median(seconds):.1f}, most {max(seconds):.1f}, asked: 60")
 
 

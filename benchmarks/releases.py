@@ -117,8 +117,8 @@ def main() -> int:
     total = sum(sums, Counter[str]())
     for owner, amount in total.most_common():
         if amount >= LEAST * total.total():
-            print(f"| {owner} |", " | ".join(f"{of[owner] / 1e6:.1f}" for of in sums), "|")
-    print("| all |", " | ".join(f"{of.total() / 1e6:.1f}" for of in sums), "|")
+            print(f"| {owner} |", " | ".join(f"{counts[owner] / 1e6:.1f}" for counts in sums), "|")
+    print("| all |", " | ".join(f"{counts.total() / 1e6:.1f}" for counts in sums), "|")
     for one, other in pairwise(runs):
         print(f"\n{one} -> {other}:")
         for amount, number, name in differences(runs[one], runs[other], tests)[:MOST]:

@@ -40,14 +40,14 @@ def inc(x: int) -> int:
 @contextmanager
 def cluster_of(workers: int) -> Iterator[tuple[SimulatedCluster, float]]:
     """A cluster, and the seconds until the scheduler knew all its workers."""
-    begun = time.perf_counter()
+    start = time.perf_counter()
     cluster = SimulatedCluster(workers, timeout_s=300)
     try:
         with Control(cluster.address) as control:
             known = len(control.call(facts.describe)["workers"])
         if known != workers:
             sys.exit(f"{known} of {workers} workers are there")
-        yield cluster, time.perf_counter() - begun
+        yield cluster, time.perf_counter() - start
     finally:
         cluster.close()
 
@@ -75,12 +75,12 @@ def compare(workers: int, tasks: int, repeats: int, batch: int) -> None:
     costs = [segment.cpu_seconds / segment.tasks * 1e6 for segment in segments]
     print(f"{workers} workers, {repeats} times {tasks} tasks; scheduler CPU {median(costs):.0f} us")
     print(closing_line("seconds until they are ready", ready, READY_S, " s"))
-    for what, value, least in (
+    for title, value, least in (
         ("tasks per second, median", median(speeds), TASKS_PER_S),
         ("scheduler's part of a core, or tasks/s over what its CPU allows", median(cores), CORE),
     ):
         verdict = "reached" if value >= least else "NOT reached"
-        print(f"{what}: {value:.4g}, asked: at least {least:g}: {verdict}")
+        print(f"{title}: {value:.4g}, asked: at least {least:g}: {verdict}")
 
 
 def start_many(workers: int) -> None:

@@ -47,11 +47,11 @@ def way(name: str) -> Iterator[None]:
         Child._forked = forked  # type: ignore[method-assign]
 
 
-def seconds_to_start(make: Callable[[], OwnCluster], how: str) -> float:
-    with way(how):
-        begun = time.perf_counter()
+def seconds_to_start(make: Callable[[], OwnCluster], name: str) -> float:
+    with way(name):
+        start = time.perf_counter()
         cluster = make()
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - start
     cluster.close()
     return seconds
 

@@ -55,12 +55,12 @@ def environment(directory: Path) -> dict[str, str]:
 def run(arguments: list[str], directory: Path) -> Run:
     """Run pytest once."""
     command = [sys.executable, "-m", "pytest", *arguments, *PYTEST]
-    begun = time.perf_counter()
+    start = time.perf_counter()
     process = subprocess.Popen(
         command, cwd=directory, env=environment(directory), stdout=subprocess.DEVNULL
     )
     _, status, usage = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - begun
+    wall = time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"{' '.join(command)} exited with {process.returncode}")

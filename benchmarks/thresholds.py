@@ -217,12 +217,14 @@ def seeded(kind: str, series: Series) -> tuple[list[Case | None], list[int]]:
     for number in range(LEAST_RUNS, len(results)):
         earlier = results[max(0, number - MOST_RUNS) : number]
         cases.append(Case(earlier, results[number]))
-    rises = [at for at in series.steps if at >= LEAST_RUNS and _goes_up(series.values, at)]
+    rises = [
+        place for place in series.steps if place >= LEAST_RUNS and _goes_up(series.values, place)
+    ]
     return cases, rises
 
 
-def _goes_up(values: Sequence[float], at: int) -> bool:
-    return median(values[at : at + FROM_ENDS]) > median(values[at - FROM_ENDS : at])
+def _goes_up(values: Sequence[float], place: int) -> bool:
+    return median(values[place : place + FROM_ENDS]) > median(values[place - FROM_ENDS : place])
 
 
 def result_of(kind: str, value: float, number: int) -> Result:

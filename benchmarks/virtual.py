@@ -82,7 +82,7 @@ class Run(NamedTuple):
 
 def timed(kind: type[OwnCluster], workers: int, tasks: int, work: Work) -> Run:
     """Start a cluster, and run the work."""
-    begun = time.perf_counter()
+    start = time.perf_counter()
     cluster = kind(workers, timeout_s=120, options=OPTIONS)
     try:
         with Client(cluster.address) as client:
@@ -94,7 +94,7 @@ def timed(kind: type[OwnCluster], workers: int, tasks: int, work: Work) -> Run:
             )
     finally:
         cluster.close()
-    return Run(ready - begun, done - ready, after - before, transitions)
+    return Run(ready - start, done - ready, after - before, transitions)
 
 
 def side_by_side(workers: int, tasks: int, repeats: int, work: Work) -> bool:
@@ -131,10 +131,10 @@ def cpu_s(process: psutil.Process) -> float:
 
 def many(workers: int, tasks: int, work: Work) -> bool:
     """Measure one large cluster."""
-    begun = time.perf_counter()
+    start = time.perf_counter()
     cluster = VirtualCluster(workers, timeout_s=600, options=OPTIONS)
     try:
-        ready = time.perf_counter() - begun
+        ready = time.perf_counter() - start
         process = psutil.Process(cluster.pid)
         started, empty = cpu_s(process), process.memory_info().rss / 1e9
         with Client(cluster.address) as client:

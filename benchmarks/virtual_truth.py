@@ -160,10 +160,10 @@ def moved(client: Client, kind: type[OwnCluster]) -> float:
 
 def timed(client: Client, kind: type[OwnCluster], graph: Callable[[Client], Any]) -> Run:
     moved(client, kind)
-    begun = metrics.time()  # virtual, if the client is
+    start = metrics.time()  # virtual, if the client is
     futures = graph(client)
     wait(futures)
-    return Run(metrics.time() - begun, moved(client, kind))
+    return Run(metrics.time() - start, moved(client, kind))
 
 
 def runs_on(kind: type[OwnCluster], options: dict[str, str], name: str, repeats: int) -> list[Run]:
@@ -218,9 +218,9 @@ def weigh_by_the_clock(dask_scheduler: Any) -> None:
     dumps, counter.spent_s = counter.dumps, 0.0
 
     def timed_dumps(message: Any) -> Any:
-        begun = time.thread_time()
+        start = time.thread_time()
         frames = dumps(message)
-        counter.spent_s += time.thread_time() - begun
+        counter.spent_s += time.thread_time() - start
         return frames
 
     counter.dumps = timed_dumps

@@ -53,7 +53,7 @@ def ours() -> Iterator[Callable[[], Window]]:
 
 
 def one_window(recorder: Recorder) -> Window:
-    begun = time.perf_counter()
+    start = time.perf_counter()
     with recorder.round():
         entered = time.perf_counter()
         time.sleep(PAUSE_S)
@@ -61,7 +61,7 @@ def one_window(recorder: Recorder) -> Window:
     left = time.perf_counter()
     if recorder.troubles:
         sys.exit("\n".join(recorder.troubles))
-    return entered - begun, left - leaving
+    return entered - start, left - leaving
 
 
 @contextmanager

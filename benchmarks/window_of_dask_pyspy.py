@@ -41,12 +41,12 @@ def scheduler(directory: str) -> Iterator[Client]:
 
 
 def one_window(client: Client, output: str, pause: float) -> tuple[float, float]:
-    begun = time.perf_counter()
+    start = time.perf_counter()
     with pyspy_on_scheduler(output, client=client):
         entered = time.perf_counter()
         time.sleep(pause)
         leaving = time.perf_counter()
-    return entered - begun, time.perf_counter() - leaving
+    return entered - start, time.perf_counter() - leaving
 
 
 def main() -> None:

@@ -65,7 +65,7 @@ def _is_shown(character: str, encoding: str) -> bool:
 
 def _escaped(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+    return "".join(f"\\u{units[place : place + 2].hex()}" for place in range(0, len(units), 2))
 
 
 class SchedprofError(Exception):

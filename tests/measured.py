@@ -98,7 +98,7 @@ def recorded(*threads: Sequence[Stack], **facts: Any) -> SampleProfile:
     indexes = [
         array("q", (index.setdefault(stack, len(index)) for stack in thread)) for thread in threads
     ]
-    named = tuple(Thread(f"thread {number}", of) for number, of in enumerate(indexes))
+    named = tuple(Thread(f"thread {number}", samples) for number, samples in enumerate(indexes))
     return replace(SampleProfile("cputime", "", tuple(index), named), **facts)
 
 

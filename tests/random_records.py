@@ -27,8 +27,8 @@ from pytest_schedprof.store.records import MOST
 T = TypeVar("T")
 
 
-def tuples(of: st.SearchStrategy[T], most: int = 2) -> st.SearchStrategy[tuple[T, ...]]:
-    return st.lists(of, max_size=most).map(tuple)
+def tuples(elements: st.SearchStrategy[T], most: int = 2) -> st.SearchStrategy[tuple[T, ...]]:
+    return st.lists(elements, max_size=most).map(tuple)
 
 
 TEXT = st.text(max_size=12)

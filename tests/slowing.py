@@ -17,8 +17,8 @@ def slow_down(module: str, path: str, seconds: float) -> None:
 
     owner: Any = importlib.import_module(module)
     *owners, name = path.split(".")
-    for each in owners:
-        owner = getattr(owner, each)
+    for attribute in owners:
+        owner = getattr(owner, attribute)
     before = vars(owner)[name]
 
     @functools.wraps(before)

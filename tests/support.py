@@ -330,9 +330,9 @@ def shares_in(result: Result) -> SampledShares:
     return backend.shares
 
 
-def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
+def wait_for(condition: Callable[[], bool], state: str, timeout_s: float = 60) -> None:
     """Poll until the condition holds; for conditions that cannot notify."""
-    assert settle(condition, timeout_s), f"waited {timeout_s:g} s for {what}"
+    assert settle(condition, timeout_s), f"waited {timeout_s:g} s for {state}"
 
 
 def settle(condition: Callable[[], bool], timeout_s: float) -> bool:

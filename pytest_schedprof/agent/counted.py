@@ -57,8 +57,12 @@ class Shape:
     def __init__(self, code: CodeType) -> None:
         self.code = code
         self.instructions = [
-            Instruction(of.offset, of.opname, of.argval if of.opcode in JUMPS else -1)
-            for of in dis.get_instructions(code)
+            Instruction(
+                instruction.offset,
+                instruction.opname,
+                instruction.argval if instruction.opcode in JUMPS else -1,
+            )
+            for instruction in dis.get_instructions(code)
         ]
         self.offsets = [instruction.offset for instruction in self.instructions]
         self.at = dict(zip(self.offsets, self.instructions, strict=True))
@@ -75,7 +79,9 @@ class Shape:
         for instruction in reversed(self.instructions):
             length = 1 if instruction.is_end else length + 1
             self.spans[instruction.offset] = length
-        has_unseen = any(of.opname in (UNSEEN, "SEND") for of in self.instructions)
+        has_unseen = any(
+            instruction.opname in (UNSEEN, "SEND") for instruction in self.instructions
+        )
         self.stops = [
             instruction
             for instruction in self.instructions
@@ -250,14 +256,14 @@ class Counted:
         if shape.stops or shape.passed or key in self.entries:
             return self.flow_of(code).total(code)
         # As with most code each event tells where control came from, or went.
-        spans, at = shape.spans, shape.instruction_at
+        spans, positions = shape.spans, shape.instruction_at
         starts = self.starts.get(key, NEVER)
         ran = sum(spans.get(offset, 0) * times for offset, times in starts.items())
         for (source, destination), (times,) in self.edges.get(key, {}).items():
-            ran += (spans.get(destination, 0) - spans[at(source)] + 1) * times
+            ran += (spans.get(destination, 0) - spans[positions(source)] + 1) * times
         for table in (self.exits, self.yields):
             for offset, times in table.get(key, NEVER).items():
-                ran -= (spans[at(offset)] - 1) * times
+                ran -= (spans[positions(offset)] - 1) * times
         return ran
 
     def executed(self, code: CodeType) -> Mapping[int, int]:

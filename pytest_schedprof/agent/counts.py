@@ -21,7 +21,7 @@ from .monitoring import Monitor, MonitorBySpan
 from .names import codes_of
 from .opcodes import Opcodes
 from .recordings import OwnProcess, Recording, as_json, begin, under_way
-from .spans import SpanAttribution, whose_in
+from .spans import SpanAttribution, attribution_in
 from .traffic import Traffic
 
 SIZE = 4
@@ -89,11 +89,11 @@ NOT_COUNTED_OF_CLIENT = (
 HAS_MONITORING = hasattr(sys, "monitoring")
 
 
-def kind_of_counter(whose: SpanAttribution | None = None) -> Callable[..., Monitor | Opcodes]:
+def kind_of_counter(attribution: SpanAttribution | None = None) -> Callable[..., Monitor | Opcodes]:
     """Return what makes a counter, of all spans together or of each apart."""
     if not HAS_MONITORING:
-        return partial(Opcodes, whose=whose)
-    return Monitor if whose is None else partial(MonitorBySpan, whose)
+        return partial(Opcodes, attribution=attribution)
+    return Monitor if attribution is None else partial(MonitorBySpan, attribution)
 
 
 class ClientCounts:
@@ -220,7 +220,7 @@ class CountsRecording(Recording):
         by_span: bool = False,
     ) -> None:
         super().__init__(client)
-        self.whose = whose_in(holder) if by_span else None
+        self.attribution = attribution_in(holder) if by_span else None
         self.choice, self.ordered = choice, ordered
         self.undo = ExitStack()
         self.bytecodes = bytecodes
@@ -229,7 +229,7 @@ class CountsRecording(Recording):
         periodic = getattr(holder, "periodic_callbacks", {}).values()
         if HAS_MONITORING and not is_in_virtual_time(holder):
             periodic = ()  # another thread may count at the same time
-        self.counter = kind_of_counter(self.whose)(
+        self.counter = kind_of_counter(self.attribution)(
             choice,
             left_out,
             alone,
@@ -294,13 +294,13 @@ class CountsRecording(Recording):
 
     def _by_span(self, functions: dict[str, list[CodeType]]) -> dict[str, Any]:
         """Return the counts of functions for the spans of each name, if they are wanted."""
-        if self.whose is None:
+        if self.attribution is None:
             return {}
         assert isinstance(self.counter, (MonitorBySpan, Opcodes))
-        tasks = self.whose.tasks()
+        tasks = self.attribution.tasks()
         by_name: dict[tuple[str, ...], dict[str, Counter[str]]] = {name: {} for name in tasks}
         for label in self.counter.labels():
-            sums = by_name.setdefault(self.whose.name_of(label), {})
+            sums = by_name.setdefault(self.attribution.name_of(label), {})
             counted = self._counts(self.counter.counted_for(label), functions)
             for name, counts in counted.items():
                 sums.setdefault(name, Counter()).update(counts)

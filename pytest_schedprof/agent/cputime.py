@@ -32,7 +32,7 @@ from .recordings import (
     unnamed_memory,
     whereabouts,
 )
-from .spans import SpanAttribution, whose_in
+from .spans import SpanAttribution, attribution_in
 
 SHORTEST = 0.0005
 """Seconds between two ticks at least: a handler must be over long before the next one."""
@@ -386,7 +386,7 @@ async def start(
         return {"problem": "not-main"}  # the main thread runs what is of interest there
     sampler = SignalSampler(interval) if is_main else ThreadSampler(interval)
     if is_main:  # whose variables another thread must not look at
-        sampler.whose = whose_in(dask_scheduler)
+        sampler.whose = attribution_in(dask_scheduler)
     recording = CpuTimeRecording(client, sampler)
     if problem := recording.begin(time.monotonic() + timeout):
         recording.remove()

@@ -32,14 +32,18 @@ def world_of(holder: Any) -> Any:
 
 
 def plan(
-    seconds: float, what: str, workers: list[str], lasting: float | None, dask_scheduler: Any = None
+    seconds: float,
+    fault: str,
+    workers: list[str],
+    lasting: float | None,
+    dask_scheduler: Any = None,
 ) -> str:
     """Plan what happens to workers; return why that is not possible, if so."""
     world = world_of(dask_scheduler)
     if world is None:
         return "only workers of a cluster in virtual time can be told: --schedprof-cluster=virtual"
-    fault: str = world.plan(seconds, what, workers, lasting)
-    return fault
+    obstacle: str = world.plan(seconds, fault, workers, lasting)
+    return obstacle
 
 
 def start(client: str, dask_scheduler: Any = None) -> dict[str, Any]:

@@ -41,8 +41,8 @@ class Others(SchedulerPlugin):
     def __init__(self, scheduler: Any, client: str) -> None:
         self.client = client
         self.strangers = strangers(scheduler.clients, client)
-        ours = wanted_by(scheduler.clients.keys() - self.strangers, scheduler)
-        self.are_others: dict[Any, bool] = {key: key not in ours for key in scheduler.tasks}
+        keys = wanted_by(scheduler.clients.keys() - self.strangers, scheduler)
+        self.are_others: dict[Any, bool] = {key: key not in keys for key in scheduler.tasks}
         self.counts: Counter[str] = Counter()
 
     def update_graph(self, scheduler: Any, *, client: str, tasks: list[Any], **more: Any) -> None:
@@ -146,8 +146,8 @@ def open_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
     """
     if client:
         dask_scheduler.add_plugin(Others(dask_scheduler, client), name=PREFIX + client)
-    none = {"open": 0, "forgotten": 0, "transitions": 0}
-    windows = dask_scheduler.__dict__.setdefault(WINDOWS, none)
+    zeros = {"open": 0, "forgotten": 0, "transitions": 0}
+    windows = dask_scheduler.__dict__.setdefault(WINDOWS, zeros)
     windows["open"] += 1
     forget = getattr(dask_scheduler, "_clear_task_state", None)
     if windows["open"] == 1 and forget is not None:
@@ -175,10 +175,10 @@ def close_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]
     if (world := world_of(dask_scheduler)) is not None:
         counters |= world.end_log()
     if client:
-        theirs = stop(client, dask_scheduler)
-        counters["others_tasks"] = theirs["tasks"]
-        counters["tasks"] -= theirs["tasks"]
-        counters["transitions"] -= theirs["transitions"]
+        others = stop(client, dask_scheduler)
+        counters["others_tasks"] = others["tasks"]
+        counters["tasks"] -= others["tasks"]
+        counters["transitions"] -= others["transitions"]
     windows = getattr(dask_scheduler, WINDOWS, {"open": 1})  # the window was never opened
     windows["open"] -= 1
     if not windows["open"]:
@@ -345,14 +345,14 @@ async def wait_until_idle(
     """
     deadline = now() + timeout
     while True:
-        begun = now()
+        start = now()
         left = dask_scheduler.tasks.keys() - tasks
         if left and clients:
             left -= wanted_by(clients, dask_scheduler)
-        if not left or begun > deadline:
+        if not left or start > deadline:
             return len(left)
         # With many tasks of others a check takes long: leave the scheduler time to work.
-        await asyncio.sleep(max(0.002, now() - begun))
+        await asyncio.sleep(max(0.002, now() - start))
 
 
 def processing(dask_scheduler: Any = None) -> frozenset[Any]:

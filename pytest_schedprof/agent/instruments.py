@@ -16,12 +16,12 @@ def clock(dask_scheduler: Any = None) -> dict[str, Any]:
     return {"time": time.time(), "looks": dask_scheduler.monitor.count}
 
 
-async def draw(begun: dict[str, Any], code: str, dask_scheduler: Any = None) -> str:
+async def draw(beginning: dict[str, Any], code: str, dask_scheduler: Any = None) -> str:
     """Return the performance report, usable without a network; "" without Bokeh."""
     if find_spec("bokeh") is None:
         return ""
     page: str = await dask_scheduler.performance_report(
-        start=begun["time"], last_count=begun["looks"], code=code, mode="inline"
+        start=beginning["time"], last_count=beginning["looks"], code=code, mode="inline"
     )
     return page
 
@@ -219,7 +219,7 @@ def tell(ended: dict[str, float], dask_worker: Any = None) -> dict[str, Any] | N
     dask_worker.cycle_profile()
     mark, history = ended.get(dask_worker.address), dask_worker.profile_keys_history
     since = list(takewhile(lambda entry: entry[0] != mark, reversed(history)))[::-1]
-    ends = [when for when, _ in since]
+    ends = [moment for moment, _ in since]
     is_whole = mark is None or len(since) < len(history)  # else the one before the test is gone
     starts = [mark if mark and is_whole else ends[0], *ends]
     return {
@@ -231,8 +231,8 @@ def tell(ended: dict[str, float], dask_worker: Any = None) -> dict[str, Any] | N
             if name in dask_worker.periodic_callbacks
         },
         "profiles": [
-            (start, when, profiles)
-            for start, (when, profiles) in zip(starts, since, strict=False)
+            (start, moment, profiles)
+            for start, (moment, profiles) in zip(starts, since, strict=False)
             if profiles
         ],
     }

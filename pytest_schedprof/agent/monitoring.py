@@ -384,9 +384,9 @@ class MonitorBySpan(Monitor):
 
     depth = 2  # a callback below calls the one of the plain monitor
 
-    def __init__(self, whose: SpanAttribution, *args: Any, **options: Any) -> None:
+    def __init__(self, attribution: SpanAttribution, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.whose = whose
+        self.attribution = attribution
         empty = {name: type(getattr(self, name)) for name in TABLES}
         factories = {name: getattr(self, name).default_factory for name in TABLES}
         self.parts: defaultdict[str, dict[str, Any]] = defaultdict(
@@ -434,7 +434,7 @@ class MonitorBySpan(Monitor):
         return local, wide
 
     def _beginning(self, callback: Callable[..., object]) -> Callable[..., object]:
-        stretches = self.whose.stretches
+        stretches = self.attribution.stretches
 
         def begin(code: CodeType, *args: object) -> object:
             if id(code) in stretches:
@@ -444,7 +444,7 @@ class MonitorBySpan(Monitor):
         return begin
 
     def _ending(self, callback: Callable[..., object]) -> Callable[..., object]:
-        stretches = self.whose.stretches
+        stretches = self.attribution.stretches
 
         def end(code: CodeType, *args: object) -> object:
             result = callback(code, *args)
@@ -461,7 +461,7 @@ class MonitorBySpan(Monitor):
         """
         if id(frame.f_code) not in self.armed and self._find(frame) is not Answer.YES:
             self._arm(frame.f_code)
-        thread, label = get_ident(), self.whose.label_of(frame)
+        thread, label = get_ident(), self.attribution.label_of(frame)
         under_way = self.stretches[thread]
         under_way.append(label or (under_way[-1] if under_way else NOBODY))
         self.now[thread] = self.parts[under_way[-1]]

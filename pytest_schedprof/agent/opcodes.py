@@ -44,7 +44,7 @@ class Opcodes:
         others: RunOnLoops | None = None,
         periodic: Iterable[Any] = (),
         callers: Callers | None = None,
-        whose: SpanAttribution | None = None,
+        attribution: SpanAttribution | None = None,
     ) -> None:
         """Prepare to count.
 
@@ -64,7 +64,7 @@ class Opcodes:
         self.alone = {id(code) for code in alone}
         self.bytecodes = bytecodes
         self.callers = callers
-        self.whose = whose
+        self.attribution = attribution
         self.others = others
         self.threads: list[ThreadOpcodes] = []
         self.before: Any = None
@@ -103,7 +103,7 @@ class Opcodes:
             self.alone,
             bytecodes=self.bytecodes,
             callers=self.callers,
-            whose=self.whose,
+            attribution=self.attribution,
         )
         self.threads.append(counter)
         return counter
@@ -172,14 +172,14 @@ class ThreadOpcodes:
         *,
         bytecodes: bool,
         callers: Callers | None = None,
-        whose: SpanAttribution | None = None,
+        attribution: SpanAttribution | None = None,
     ) -> None:
         self.choice = choice
         self.clockwork, self.alone = clockwork, alone
         self.bytecodes = bytecodes
         self.callers = callers
-        self.whose = whose
-        self.stretches: Container[int] = whose.stretches if whose else ()
+        self.attribution = attribution
+        self.stretches: Container[int] = attribution.stretches if attribution else ()
         """The `id` of code that begins a stretch of work for one span."""
         self.under_way: list[str] = []
         """Labels of the stretches that this thread is in, the innermost last."""
@@ -217,9 +217,9 @@ class ThreadOpcodes:
 
     def _stretch(self, frame: FrameType) -> Tracer:
         """Count for another span until this frame returns, raises or waits."""
-        assert self.whose is not None
+        assert self.attribution is not None
         outer = self.under_way[-1] if self.under_way else NOBODY
-        self._work_for([*self.under_way, self.whose.label_of(frame) or outer])
+        self._work_for([*self.under_way, self.attribution.label_of(frame) or outer])
         trace = self._traced(frame)
         frame.f_trace_lines = False
 
@@ -326,7 +326,11 @@ def locating_tracer(executed: dict[int, int]) -> tuple[Tracer, Callable[[], int]
 def starts_of(code: CodeType) -> frozenset[int]:
     """Return the offsets of a frame when it is called, but not when it resumes after a yield."""
     words = code.co_code  # two bytes each; dis is slow for all of the scheduler
-    resumes = (at for at in range(0, len(words), 2) if words[at] == RESUME and not words[at + 1])
+    resumes = (
+        place
+        for place in range(0, len(words), 2)
+        if words[place] == RESUME and not words[place + 1]
+    )
     return frozenset({-1, *resumes})
 
 

@@ -36,11 +36,11 @@ def is_known_here() -> bool:
     return sys.platform == "linux" and platform.machine() in CALLS
 
 
-def control(descriptor: int, what: int, argument: int = 0) -> None:
+def control(descriptor: int, request: int, argument: int = 0) -> None:
     """Switch a counter on or off."""
     from fcntl import ioctl  # not on every system
 
-    ioctl(descriptor, what, argument)
+    ioctl(descriptor, request, argument)
 
 
 def instructions() -> bytes:
@@ -54,9 +54,9 @@ def cpu_clock(interval: float) -> bytes:
     return _described(SOFTWARE, TASK_CLOCK, round(interval * 1e9), 0, DISABLED)
 
 
-def _described(kind: int, what: int, period: int, read: int, flags: int) -> bytes:
+def _described(kind: int, event: int, period: int, read: int, flags: int) -> bytes:
     is_due_each_time = 1
-    fields = (kind, ATTRIBUTES, what, period, 0, read, flags, is_due_each_time)
+    fields = (kind, ATTRIBUTES, event, period, 0, read, flags, is_due_each_time)
     return struct.pack("=IIQQQQQI", *fields).ljust(ATTRIBUTES, b"\0")
 
 

@@ -69,8 +69,8 @@ def is_alone() -> bool:
 
 def switches() -> int:
     """Return the voluntary context switches of this thread."""
-    who = resource.RUSAGE_THREAD if COUNTS_HOLDS else resource.RUSAGE_SELF
-    return resource.getrusage(who).ru_nvcsw
+    scope = resource.RUSAGE_THREAD if COUNTS_HOLDS else resource.RUSAGE_SELF
+    return resource.getrusage(scope).ru_nvcsw
 
 
 def others_worked() -> float:

@@ -131,8 +131,8 @@ def path_of(descriptor: int) -> str:
 def whereabouts(descriptor: int) -> dict[str, int]:
     """Return what another process of this machine needs to find a file that is open here."""
     status = os.fstat(descriptor)
-    where = {"pid": os.getpid(), "descriptor": descriptor}
-    return {**where, "device": status.st_dev, "inode": status.st_ino}
+    address = {"pid": os.getpid(), "descriptor": descriptor}
+    return {**address, "device": status.st_dev, "inode": status.st_ino}
 
 
 def under_way(holder: Any) -> list[str]:

@@ -147,8 +147,8 @@ def sample(parent: int, descriptor: int, file: str, settings: dict[str, Any]) ->
     interval_us = max(1, round(1e6 / settings["rate_hz"]))
     stacks = Stacks(interval_us / 1e6, parent, file)
     mode = getattr(constants, f"PROFILING_MODE_{settings['mode'].upper()}")
-    what = {"mode": mode, "native": settings["native"], "gc": settings["gc"]}
-    profiler = SampleProfiler(parent, interval_us, True, **what)
+    header = {"mode": mode, "native": settings["native"], "gc": settings["gc"]}
+    profiler = SampleProfiler(parent, interval_us, True, **header)
     signal.signal(signal.SIGINT, lambda *_: setattr(stacks, "running", False))
     profiler.sample(stacks, async_aware=settings["tasks"] or False)
     with open(descriptor, "w", encoding="utf-8", errors="replace", closefd=False) as output:

@@ -250,7 +250,7 @@ class SpanAttribution:
         }
 
 
-def whose_in(scheduler: Any) -> SpanAttribution | None:
+def attribution_in(scheduler: Any) -> SpanAttribution | None:
     """Return what tells whose work a scheduler does; None if it knows no spans, or is none."""
     extension = (getattr(scheduler, "extensions", None) or {}).get(EXTENSION)
     if not hasattr(extension, "spans"):  # a worker's extension of this name has none

@@ -90,13 +90,13 @@ class Stalls:
             if ident() != thread:
                 real(self)
                 return
-            callback, begun = self._callback, perf_counter()  # gone if it cancels itself
-            if begun - stalls.read_at > LONG_S:
-                stalls.read(begun)
+            callback, start = self._callback, perf_counter()  # gone if it cancels itself
+            if start - stalls.read_at > LONG_S:
+                stalls.read(start)
             real(self)
-            took = perf_counter() - begun
+            took = perf_counter() - start
             if took >= LONG_S:
-                stalls.note(callback, begun, took)
+                stalls.note(callback, start, took)
             else:
                 stalls.since += took
                 if not (is_virtual and is_hollow(code_of(callback))):
@@ -116,18 +116,18 @@ class Stalls:
         """
         self.read_at, self.cpu_then, self.since = clock, thread_time(), 0.0
 
-    def note(self, callback: Any, begun: float, wall: float) -> None:
+    def note(self, callback: Any, start: float, wall: float) -> None:
         """Add a long callback that has ended."""
         cpu = thread_time() - self.cpu_then - self.since
-        cpu = max(0.0, cpu - sum(took for at, took in self.pauses[-MOST:] if at >= begun))
+        cpu = max(0.0, cpu - sum(took for moment, took in self.pauses[-MOST:] if moment >= start))
         cpu = min(cpu, wall)  # the loop's own work since the CPU clock was read is in it
         self.read(perf_counter())
-        at, took, code = self.handler
-        if at < begun or took < wall / 2:
-            at, code = self.last  # one of a batch of messages, most of which are alike
-        if at < begun:
+        moment, took, code = self.handler
+        if moment < start or took < wall / 2:
+            moment, code = self.last  # one of a batch of messages, most of which are alike
+        if moment < start:
             code = code_of(callback)
-        if self.own_at >= begun or (self.is_virtual and is_hollow(code)):
+        if self.own_at >= start or (self.is_virtual and is_hollow(code)):
             return
         self.wall = max(self.wall, wall)
         self.long[round(math.log(cpu or 1 / MICRO) * STEPS)] += 1
@@ -141,8 +141,8 @@ class Stalls:
         if phase == "start":
             self.pausing = perf_counter(), thread_time()
         elif self.pausing[0]:
-            at, cpu = self.pausing
-            self.pauses.append((at, thread_time() - cpu))
+            moment, cpu = self.pausing
+            self.pauses.append((moment, thread_time() - cpu))
             self.pausing = (0.0, 0.0)
 
     def of(self, handler: Any) -> Any:
@@ -150,12 +150,12 @@ class Stalls:
         code, stalls = code_of(handler), self
 
         def step(call: Call) -> Any:
-            begun = perf_counter()
+            start = perf_counter()
             try:
                 return call()
             finally:
-                if (took := perf_counter() - begun) > LONG_S / 2:
-                    stalls.handled(begun, took, code)
+                if (took := perf_counter() - start) > LONG_S / 2:
+                    stalls.handled(start, took, code)
 
         if inspect.iscoroutinefunction(handler):
 
@@ -172,11 +172,11 @@ class Stalls:
 
         return handle
 
-    def handled(self, begun: float, took: float, code: CodeType | None) -> None:
+    def handled(self, start: float, took: float, code: CodeType | None) -> None:
         """Note the handler that took the longest lately."""
-        at, longest, _ = self.handler
-        if took >= longest or at + longest < begun - LONG_S:
-            self.handler = begun, took, code
+        moment, longest, _ = self.handler
+        if took >= longest or moment + longest < start - LONG_S:
+            self.handler = start, took, code
 
     def of_calls(self, handler: Any) -> Any:
         """Return the handler of calls of functions, which notes those of the agent."""

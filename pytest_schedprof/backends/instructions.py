@@ -102,8 +102,8 @@ def _counts(own: int, calls: Mapping[str, Call]) -> dict[str, float]:
     """
     counts = {caller: float(call.count) for caller, call in calls.items()}
     for _ in range(ROUNDS if own else 0):
-        one = own / sum(counts.values())
-        counts = {caller: min(counts[caller], call.cost / one) for caller, call in calls.items()}
+        amount = own / sum(counts.values())
+        counts = {caller: min(counts[caller], call.cost / amount) for caller, call in calls.items()}
     return counts
 
 
@@ -330,12 +330,14 @@ class InstructionsBackend(RemoteBackend):
 
 def _forbidden(paranoid: str, label: str) -> BackendNotPermittedError:
     is_paranoid = paranoid.isdigit() and int(paranoid) > FORBIDS
-    by = f"perf_event_paranoid is {paranoid}" if is_paranoid else "a filter or policy refuses it"
+    reason = (
+        f"perf_event_paranoid is {paranoid}" if is_paranoid else "a filter or policy refuses it"
+    )
     remedy = (
         "as root: sysctl kernel.perf_event_paranoid=2"
         if is_paranoid
         else "containers: permit perf_event_open, as with --cap-add PERFMON"
     )
     return BackendNotPermittedError(
-        f"schedprof: {label} may not use counters of the processor: {by}", remedy, INSTEAD
+        f"schedprof: {label} may not use counters of the processor: {reason}", remedy, INSTEAD
     )

@@ -270,9 +270,9 @@ class PySpyBackend(SamplingBackend):
 
 def _program(answer: Mapping[str, Any], label: str) -> bytes:
     """Return the local py-spy program, if it can run where the scheduler does."""
-    own, theirs = agent.host(), answer["host"]
-    if own != theirs:
-        kinds = f"is for {', '.join(own)}, and there is {', '.join(theirs)}"
+    own, other = agent.host(), answer["host"]
+    if own != other:
+        kinds = f"is for {', '.join(own)}, and there is {', '.join(other)}"
         raise _not_installed(answer, label, f"the one from here cannot be sent: it {kinds}")
     path = agent.find_pyspy()
     program = Path(path).read_bytes() if path else b""

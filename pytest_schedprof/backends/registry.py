@@ -51,7 +51,7 @@ class Registry(Generic[T]):
     built in nor added, or all are asked for.
     """
 
-    what: ClassVar[str]
+    noun: ClassVar[str]
     """What they are, for messages."""
     group: ClassVar[str]
     """Entry points of this group add some: the name, and the class."""
@@ -107,8 +107,8 @@ class Registry(Generic[T]):
         if name in self.builtin:
             module = import_module(f"{self.base.__module__.rpartition('.')[0]}.{name}")
             classes = [value for value in vars(module).values() if isinstance(value, type)]
-            own: list[Any] = [of for of in classes if of.__module__ == module.__name__]
-            (loaded,) = (of for of in own if issubclass(of, self.base))
+            own: list[Any] = [kind for kind in classes if kind.__module__ == module.__name__]
+            (loaded,) = (kind for kind in own if issubclass(kind, self.base))
             built_in: T = loaded
             return built_in
         if name in self._installed:
@@ -143,7 +143,7 @@ class Registry(Generic[T]):
     def invalid(self, label: str, fault: str) -> SettingsError:
         """Return the error for something that cannot be used."""
         return self.invalid_error(
-            f"schedprof: {self.what} {label} cannot be used: {fault}; {self.guide}"
+            f"schedprof: {self.noun} {label} cannot be used: {fault}; {self.guide}"
         )
 
 
@@ -155,7 +155,7 @@ def _described(entry: EntryPoint) -> str:
 class BackendRegistry(Registry[BackendFactory]):
     """Makes backends by name; a factory that is no class is checked by what it makes."""
 
-    what = "backend"
+    noun = "backend"
     group = "pytest_schedprof.backends"
     guide = "see docs/write-a-backend.md"
     base = Backend
@@ -163,7 +163,9 @@ class BackendRegistry(Registry[BackendFactory]):
     invalid_error = BackendInvalidError
 
     def __init__(self, added: Iterable[Mapping[str, BackendFactory]] = ()) -> None:
-        super().__init__({name: factory for some in added for name, factory in some.items()})
+        super().__init__(
+            {name: factory for factories in added for name, factory in factories.items()}
+        )
         self._warm: set[str] = set()
 
     def _load(self, name: str) -> BackendFactory:

@@ -102,12 +102,12 @@ def _filtered(facts: Privileges) -> Refusal | None:
     """Check the probe: only a filter refuses its system calls, a missing permission does not."""
     if not facts.refused_calls:
         return None
-    calls = " and ".join(f"{name} ({how})" for name, how in facts.refused_calls.items())
+    calls = " and ".join(f"{name} ({error})" for name, error in facts.refused_calls.items())
     if facts.seccomp != SECCOMP_FILTER:
         sandbox = f"the system there does not do {calls}, as sandboxes like gVisor may not"
         return Refusal(sandbox, ("run the scheduler outside of it", WITHOUT))
-    how = PROFILES.get(facts.container, DOCKERS_PROFILE)
-    profile = f"a seccomp profile that allows {CALLS}: {how}"
+    source = PROFILES.get(facts.container, DOCKERS_PROFILE)
+    profile = f"a seccomp profile that allows {CALLS}: {source}"
     return Refusal(f"a seccomp filter there refuses {calls}", _past_filter(facts, profile))
 
 

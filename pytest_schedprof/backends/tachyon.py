@@ -65,9 +65,9 @@ class TachyonRecording(RemoteRecording):
         if answer["forced"]:
             raise RecordingError(f"schedprof: {answer['forced']}; its profile is lost")
         if answer["early"] or answer["status"] != 0:
-            when = "before the window did, " if answer["early"] else ""
+            moment = "before the window did, " if answer["early"] else ""
             raise RecordingError(
-                f"schedprof: tachyon ended {when}with exit status {answer['status']}, so its "
+                f"schedprof: tachyon ended {moment}with exit status {answer['status']}, so its "
                 f"profile is not of the whole: {_last_line(answer['log'])!r}"
             )
         return tuple(_warnings(_quality(answer["log"])))

@@ -40,23 +40,28 @@ def run(arguments: argparse.Namespace) -> int:
     tests = [kept.test(arguments.test)] if arguments.test else kept.tests()
     # What is accepted is a rise since a baseline: the other side of a test in turns is none.
     results = [test.result for test in tests if not (test.path / AGAINST).exists()]
-    comparisons = [one for result in results for one in result.comparisons if one.is_binding]
+    comparisons = [
+        comparison
+        for result in results
+        for comparison in result.comparisons
+        if comparison.is_binding
+    ]
     known = accepted_in(Path.cwd())
     if arguments.prune:
         left = unused(known, comparisons)
         figures = [figure for figure in known if figure not in left]
-        what = f"{len(left)} removed"
+        action = f"{len(left)} removed"
     else:
         commit = kept.record.commit.short if kept.record.commit else ""
         figures = accept(known, comparisons, arguments.reason.strip(), commit)
         if figures == list(known):
-            where = arguments.test or str(kept.path)
-            say(f"nothing to accept in {where}: no figure regressed against a baseline")
+            place = arguments.test or str(kept.path)
+            say(f"nothing to accept in {place}: no figure regressed against a baseline")
             return 1
-        what = f"{len(set(figures) - set(known))} accepted"
+        action = f"{len(set(figures) - set(known))} accepted"
     if figures:
         write(Path.cwd() / FILE, written(figures).encode())
     else:
         (Path.cwd() / FILE).unlink(missing_ok=True)
-    say(f"{FILE}: {what}, {len(figures)} in all")
+    say(f"{FILE}: {action}, {len(figures)} in all")
     return 0

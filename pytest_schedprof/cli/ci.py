@@ -205,7 +205,7 @@ class GitHub:
 
         def numbers(answer: Any) -> list[int]:
             sha = self._run["head_sha"]
-            return [one["number"] for one in answer[:] if one["head"]["sha"] == sha]
+            return [request["number"] for request in answer[:] if request["head"]["sha"] == sha]
 
         query = f"{self._repository}/pulls?state=open&head={branch}"
         return next(iter(self._ask(query, numbers)), None)
@@ -214,7 +214,7 @@ class GitHub:
         """Put the records that the run has left into a directory; return whether it left any."""
 
         def numbers(answer: Any) -> list[int]:
-            return [of["id"] for of in answer["artifacts"] if not of["expired"]]
+            return [artifact["id"] for artifact in answer["artifacts"] if not artifact["expired"]]
 
         actions = f"{self._repository}/actions"
         query = f"{actions}/runs/{self._run['id']}/artifacts?name={quote(name)}"
@@ -227,7 +227,9 @@ class GitHub:
         """Put the newest baseline of the default branch's own runs into a directory, if any."""
 
         def artifacts_and_runs(answer: Any) -> list[tuple[int, int]]:
-            artifacts = sorted(answer["artifacts"], key=lambda one: one["created_at"], reverse=True)
+            artifacts = sorted(
+                answer["artifacts"], key=lambda artifact: artifact["created_at"], reverse=True
+            )
             return [
                 (artifact["id"], run["id"])
                 for artifact in artifacts

@@ -100,8 +100,8 @@ def _pairs(arguments: argparse.Namespace) -> list[Pair]:
     if len(chosen) == 1:
         return chosen
     named = ", ".join(pair[1].result.test_id for pair in (chosen or pairs)[:10]) or "none"
-    what = "is ambiguous" if chosen else f"is not in both {before!r} and {after!r}"
-    raise SettingsError(f"schedprof: test {test[0]!r} {what}: {named}")
+    trouble = "is ambiguous" if chosen else f"is not in both {before!r} and {after!r}"
+    raise SettingsError(f"schedprof: test {test[0]!r} {trouble}: {named}")
 
 
 def _in_newest_run(arguments: argparse.Namespace) -> list[Pair]:

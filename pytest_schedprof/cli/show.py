@@ -101,14 +101,18 @@ def _exported(test: KeptTest, arguments: argparse.Namespace) -> bytes:
     artifacts = [kind for backend in recorded for kind in artifacts_of(backend.backend, known)]
     export = export_of(names, arguments.format, artifacts)
     if export is None:
-        whose = f" with {arguments.backend}" if arguments.backend else ""
+        suffix = f" with {arguments.backend}" if arguments.backend else ""
         forms = [form for form in EXPORTS if export_of(names, form, artifacts)]
         sources = listed(backends_for(arguments.format, known.values()), "or")
-        gone = [backend.backend for backend in recorded if backend.left_out]
-        why = f"; recordings of {listed(gone)} were not kept, by --schedprof-keep" if gone else ""
+        removed = [backend.backend for backend in recorded if backend.left_out]
+        why = (
+            f"; recordings of {listed(removed)} were not kept, by --schedprof-keep"
+            if removed
+            else ""
+        )
         raise ArtifactError(
             f"schedprof: {arguments.format} needs a recording of {sources}; formats available for "
-            f"{test.result.test_id}{whose}: {', '.join(forms) or 'none'}{why}"
+            f"{test.result.test_id}{suffix}: {', '.join(forms) or 'none'}{why}"
         )
     return export.make([test.read(name) for name in export.names])
 
@@ -138,8 +142,10 @@ def _table(workload: Workload, counts: Counter[str]) -> list[str]:
     lines = [f"{'tasks':>8}  {'median s':>10}  {'median bytes':>12}  {'erred':>5}  prefix"]
     for prefix, count in counts.most_common(MOST):
         results = ended[prefix]
-        seconds = f"{median(one.seconds for one in results):10.4f}" if results else f"{'-':>10}"
-        size = f"{median(one.nbytes for one in results):12.0f}" if results else f"{'-':>12}"
+        seconds = (
+            f"{median(result.seconds for result in results):10.4f}" if results else f"{'-':>10}"
+        )
+        size = f"{median(result.nbytes for result in results):12.0f}" if results else f"{'-':>12}"
         erred = sum(result.is_error for result in results)
         lines.append(f"{count:8}  {seconds}  {size}  {erred:5}  {prefix}")
     if len(counts) > MOST:

@@ -190,7 +190,7 @@ class Child:
             ClusterError: if one of them ends before, or this one is not ready by the deadline.
         """
         assert self.process.stdout is not None
-        streams = [stream for of in (self, needed) if of and (stream := of.process.stdout)]
+        streams = [stream for child in (self, needed) if child and (stream := child.process.stdout)]
         answer = b""
         while not answer.endswith(b"\n"):
             left = deadline - time.monotonic()
@@ -198,8 +198,8 @@ class Child:
             if needed and needed.process.stdout in ready:  # its end, as it says no more
                 raise needed._failed("while starting")
             if not ready:
-                what = f"{self._whose} process was not ready in time; raise --schedprof-timeout"
-                raise ClusterError(f"schedprof: {what}: {self.last_error()}")
+                trouble = f"{self._whose} process was not ready in time; raise --schedprof-timeout"
+                raise ClusterError(f"schedprof: {trouble}: {self.last_error()}")
             piece = os.read(self.process.stdout.fileno(), 65536)
             if not piece:
                 raise self._failed("while starting")
@@ -263,8 +263,8 @@ class Child:
             return None
         if self.reason:
             return f"{self._whose} process {self.process.pid} {self.reason}"
-        how = f"was killed by signal {-status}" if status < 0 else f"exited with {status}"
-        return f"{self._whose} process {self.process.pid} {how}"
+        end = f"was killed by signal {-status}" if status < 0 else f"exited with {status}"
+        return f"{self._whose} process {self.process.pid} {end}"
 
     @property
     def _whose(self) -> str:
@@ -326,10 +326,10 @@ class Child:
         for pid in profilers_of(self.process.pid):
             signal_to(pid, signal.SIGKILL)
 
-    def _failed(self, when: str) -> ClusterError:
+    def _failed(self, phase: str) -> ClusterError:
         """Return the error that says how the process ended; its reason is logged before it ends."""
         death = self.death(LAST_WORDS_S) or f"{self._whose} process hung up"
-        return ClusterError(f"schedprof: {death} {when}: {self.last_error()}")
+        return ClusterError(f"schedprof: {death} {phase}: {self.last_error()}")
 
 
 QUESTIONS = 8

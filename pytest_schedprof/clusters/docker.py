@@ -332,16 +332,16 @@ class DockerCluster(Cluster):
     def _schedulers(self) -> list[Container]:
         """Return the scheduler's container; several if its service was scaled."""
         containers = self._compose.containers()
-        schedulers = [one for one in containers if one.service == self._service]
+        schedulers = [container for container in containers if container.service == self._service]
         if not schedulers:
             raise ClusterError(f"schedprof: the container {self._service!r} was removed")
         return schedulers
 
     def _end_of(self, container: Container) -> str:
         memory = ", out of memory" if container.is_out_of_memory else ""
-        how = f"exited with {container.exit_code}{memory}"
+        end = f"exited with {container.exit_code}{memory}"
         last = last_lines(self._compose.log(container, 20))
-        return f"container {container.service!r} {how}; its log ends: {last}"
+        return f"container {container.service!r} {end}; its log ends: {last}"
 
     def _state_of(self, container: Container) -> str:
         last = last_lines(self._compose.log(container, 20))

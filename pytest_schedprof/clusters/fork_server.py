@@ -105,17 +105,17 @@ class ForkServer:
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start a server; in its command, `{descriptor}` stands for that of its connection."""
-        self._connection, theirs = socket.socketpair()
+        self._connection, connection = socket.socketpair()
         self._connection.settimeout(PATIENCE_S)
-        with theirs:
+        with connection:
             self._process = subprocess.Popen(
-                [word.replace("{descriptor}", str(theirs.fileno())) for word in command],
+                [word.replace("{descriptor}", str(connection.fileno())) for word in command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env=environment,
                 cwd="/",
-                pass_fds=[theirs.fileno()],
+                pass_fds=[connection.fileno()],
                 start_new_session=True,
             )
 

@@ -256,8 +256,8 @@ class InProcess:
                 "its client's scheduler is in another process: return that client or its cluster "
                 f"from a fixture schedprof_cluster, and {TAKE_THE_FIXTURE}"
             )
-        what = f", and {self._needs_scheduler} needs one" if self._needs_scheduler else ""
-        return f"no scheduler ran in its own process{what}; {TAKE_THE_FIXTURE}"
+        need = f", and {self._needs_scheduler} needs one" if self._needs_scheduler else ""
+        return f"no scheduler ran in its own process{need}; {TAKE_THE_FIXTURE}"
 
     def death(self, patience_s: float = 0) -> None:
         """Return None: the scheduler's process is the test's own."""
@@ -300,10 +300,10 @@ class _Observation:
             self._left.append(worker)
             self._keeping_errors(self.observer.leave, worker)
 
-    def _keeping_errors(self, call: Callable[[Any], None], one: Any) -> None:
+    def _keeping_errors(self, call: Callable[[Any], None], scheduler: Any) -> None:
         """Keep errors: the scheduler of a test must close as it would without an observer."""
         try:
-            call(one)
+            call(scheduler)
         except Exception as error:
             self.errors.append(error)
 
@@ -334,16 +334,16 @@ def _patch(
     owner: type,
     name: str,
     undo: ExitStack,
-    before: Callable[[Any], None] = lambda one: None,
-    after: Callable[[Any], None] = lambda one: None,
+    before: Callable[[Any], None] = lambda scheduler: None,
+    after: Callable[[Any], None] = lambda scheduler: None,
 ) -> None:
     method = getattr(owner, name)
 
     @functools.wraps(method)
-    async def patched(one: Any, *args: Any, **keywords: Any) -> Any:
-        before(one)
-        result = await method(one, *args, **keywords)
-        after(one)
+    async def patched(scheduler: Any, *args: Any, **keywords: Any) -> Any:
+        before(scheduler)
+        result = await method(scheduler, *args, **keywords)
+        after(scheduler)
         return result
 
     replace(owner, name, patched, undo)
@@ -353,9 +353,9 @@ def _running(kind: Any) -> list[Any]:
     return [node for node in list(kind._instances) if node.status == Status.running]
 
 
-def _on_loop(one: Any, call: Callable[[], None]) -> None:
+def _on_loop(scheduler: Any, call: Callable[[], None]) -> None:
     """Call in the thread of the event loop: at once if that is this one."""
-    if one.thread_id == threading.get_ident():
+    if scheduler.thread_id == threading.get_ident():
         call()
         return
-    wait([_run_on(one.loop, call)], LOOP_S)
+    wait([_run_on(scheduler.loop, call)], LOOP_S)

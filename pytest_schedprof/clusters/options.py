@@ -137,8 +137,8 @@ def with_settings(text: str, options: Mapping[str, str]) -> str:
     if not settings:
         return text
     assigned = ", ".join(f"{name}={value}" for name, value in (named or settings).items())
-    what = "dask refuses" if named else "a cluster did not start with"
-    return f"schedprof: {what} {assigned}: {text.removeprefix('schedprof: ')}"
+    trouble = "dask refuses" if named else "a cluster did not start with"
+    return f"schedprof: {trouble} {assigned}: {text.removeprefix('schedprof: ')}"
 
 
 def worker_options(options: Mapping[str, str]) -> dict[str, Any]:

@@ -85,9 +85,9 @@ def _path(spec: dict[str, Any]) -> list[str]:
     """Return `sys.path`: the session's, merged with its own if this is another interpreter."""
     if "sys_path" in spec:
         return list(spec["sys_path"])
-    theirs = spec["paths"]
-    sites = theirs["sites"] if spec["python"] == list(sys.version_info[:2]) else []
-    return list(dict.fromkeys([*theirs["tests"], *sys.path, *theirs["beside"], *sites]))
+    paths = spec["paths"]
+    sites = paths["sites"] if spec["python"] == list(sys.version_info[:2]) else []
+    return list(dict.fromkeys([*paths["tests"], *sys.path, *paths["beside"], *sites]))
 
 
 def _allow_descriptors() -> None:
@@ -120,7 +120,7 @@ def _watch_parent(directory: str, is_left: threading.Event, signs: int) -> async
     after a grace period the process ends the hard way.
     """
     loop = asyncio.get_running_loop()
-    gone: asyncio.Future[None] = loop.create_future()
+    end: asyncio.Future[None] = loop.create_future()
     waits_for = [0, *_parents_end()]
 
     def wait() -> None:
@@ -129,13 +129,13 @@ def _watch_parent(directory: str, is_left: threading.Event, signs: int) -> async
             while select.select(waits_for, [], [])[0] == [0] and os.read(0, 1) == QUESTION:
                 os.write(signs, SIGN)
         is_left.set()
-        loop.call_soon_threadsafe(gone.cancel)
+        loop.call_soon_threadsafe(end.cancel)
         threading.Event().wait(GRACE_S)
         _remove(directory)
         os._exit(1)
 
     threading.Thread(target=wait, name="schedprof-parent", daemon=True).start()
-    return gone
+    return end
 
 
 def _parents_end() -> list[int]:

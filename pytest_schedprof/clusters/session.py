@@ -158,9 +158,9 @@ def _workforce(
     recorded = read_trait("workload", options) if "workload" in options else None
     if not isinstance(recorded, RecordedTasks):
         return request.workers or default_workers, request.threads or 1
-    there = recorded.workforce
-    workers = request.workers or len(there.first) or default_workers
-    return workers, request.threads or there.threads
+    workforce = recorded.workforce
+    workers = request.workers or len(workforce.first) or default_workers
+    return workers, request.threads or workforce.threads
 
 
 def _check_choice(cluster: Cluster, request: ClusterRequest) -> None:

@@ -131,7 +131,7 @@ class SchedulerUnderTest:
     def plan(
         self,
         seconds: float,
-        what: str,
+        fault: str,
         worker: int | str | Iterable[int | str],
         *,
         lasting: float | None = None,
@@ -139,7 +139,7 @@ class SchedulerUnderTest:
         """Let something happen in a virtual cluster, so many virtual seconds from now.
 
         Args:
-            what: `kill`, `pause`, `resume`, `slow`, `partition`, `silence` or `arrive`; `restart`
+            fault: `kill`, `pause`, `resume`, `slow`, `partition`, `silence` or `arrive`; `restart`
                 for the scheduler.
             worker: its name: 0, 1, 2, ...; or the names of several; or `scheduler`.
             lasting: seconds after which a worker is paused, slow, cut off or silent no longer, or
@@ -152,8 +152,8 @@ class SchedulerUnderTest:
         if lasting not in (None, math.inf):
             _check_time("lasting", lasting)
         names = _names_of(worker)
-        if fault := self.control.call(decisions.plan, seconds, what, names, lasting):
-            raise ClusterError(f"schedprof: {fault}")
+        if obstacle := self.control.call(decisions.plan, seconds, fault, names, lasting):
+            raise ClusterError(f"schedprof: {obstacle}")
 
     def import_early(self, module: str) -> None:
         """Let the scheduler import a module now if it can, and not with a function of it."""
@@ -206,8 +206,8 @@ def open_scheduler(cluster: Cluster, control: Control) -> Iterator[SchedulerUnde
         keep_time(client)
         vars(client)["schedprof_workload"] = cluster.options.get("workload")  # `replay` reads it
     except (OSError, ValueError) as error:
-        what = cluster.death(DYING_S) or f"no scheduler answers at {cluster.address!r}: {error}"
-        raise SchedulerLostError(f"schedprof: {what}") from error
+        trouble = cluster.death(DYING_S) or f"no scheduler answers at {cluster.address!r}: {error}"
+        raise SchedulerLostError(f"schedprof: {trouble}") from error
     try:
         yield SchedulerUnderTest(client, cluster, control)
     finally:

@@ -371,9 +371,9 @@ class Control:
         except OSError as error:
             is_late = isinstance(error, TimeoutError)
             self._is_mute = is_late
-            what = f"gave no answer within {deadline:g} s" if is_late else "hung up"
+            trouble = f"gave no answer within {deadline:g} s" if is_late else "hung up"
             raise SchedulerLostError(
-                f"schedprof: the scheduler at {self.address!r} {what} "
+                f"schedprof: the scheduler at {self.address!r} {trouble} "
                 f"({type(error).__name__}: {first_line(error)}); "
                 "it died, hangs, or was closed by the test"
             ) from error

@@ -60,12 +60,12 @@ def open_line(address: str, security: Any, timeout_s: float) -> Control:
 def version_differences(address: str, security: Any) -> tuple[str, ...]:
     """Return the versions that differ from the scheduler's, if it answers."""
     try:
-        theirs = complete(_ask(address, _arguments(address, security), LOOK_S, "versions"))
+        versions = complete(_ask(address, _arguments(address, security), LOOK_S, "versions"))
     except (NoAnswerError, OSError):
         return ()
     own = get_versions()
-    python = tuple(side["host"]["python"].removesuffix(".final.0") for side in (own, theirs))
-    return differences(own["packages"], theirs["packages"], python=(python[0], python[1]))
+    python = tuple(side["host"]["python"].removesuffix(".final.0") for side in (own, versions))
+    return differences(own["packages"], versions["packages"], python=(python[0], python[1]))
 
 
 def require_scheduler(address: str, security: Any, timeout_s: float) -> None:
@@ -124,9 +124,9 @@ async def _require(address: str, arguments: dict[str, Any], timeout_s: float) ->
         raise NoAnswerError(f"{type(error).__name__}: {first_line(error)}") from error
     if "workers" not in identity:
         known = identity.get("scheduler")
-        whose = f" of the scheduler at {known!r}" if known else ""
+        owner = f" of the scheduler at {known!r}" if known else ""
         raise NoAnswerError(
-            f"that is a {identity.get('type')}{whose}; give the address of a scheduler"
+            f"that is a {identity.get('type')}{owner}; give the address of a scheduler"
         )
 
 
@@ -168,14 +168,14 @@ async def _ask_again(address: str, arguments: dict[str, Any], timeout_s: float) 
 
 
 async def _ask(
-    address: str, arguments: dict[str, Any], timeout_s: float, what: str
+    address: str, arguments: dict[str, Any], timeout_s: float, operation: str
 ) -> dict[str, Any]:
     if address.startswith("tls://"):
         # Checked first, because tornado leaves a socket open if the other side has no TLS.
         await asyncio.to_thread(_require_tls, address, arguments["ssl_context"])
     comm = await connect(address, timeout=timeout_s, **arguments)
     try:
-        answer: dict[str, Any] = await send_recv(comm, op=what)
+        answer: dict[str, Any] = await send_recv(comm, op=operation)
         return answer
     finally:
         comm.abort()

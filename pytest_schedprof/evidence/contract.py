@@ -149,7 +149,7 @@ class Kind(ABC):
         Raises:
             SettingsError: for one that is unknown or malformed.
         """
-        return read_options(cls.options_type, cls.name, values, what="evidence")
+        return read_options(cls.options_type, cls.name, values, noun="evidence")
 
     def around(self, number: int) -> AbstractContextManager[None]:
         """Return a context manager for one run of the body; the default does nothing.
@@ -183,7 +183,7 @@ class Kind(ABC):
 class EvidenceRegistry(Registry[type[Kind]]):
     """Finds the classes of kinds by their names."""
 
-    what = "evidence"
+    noun = "evidence"
     group = "pytest_schedprof.evidence"
     guide = "see docs/evidence.md"
     base = Kind
@@ -191,7 +191,7 @@ class EvidenceRegistry(Registry[type[Kind]]):
 
     def __init__(self, added: Iterable[Iterable[type[Kind]]] = ()) -> None:
         hook = "from the hook pytest_schedprof_evidence"
-        kinds = [self.checked(kind, f"{kind!r} ({hook})") for some in added for kind in some]
+        kinds = [self.checked(kind, f"{kind!r} ({hook})") for group in added for kind in group]
         super().__init__({kind.name: kind for kind in kinds})
 
     def check(self, names: Iterable[str]) -> None:

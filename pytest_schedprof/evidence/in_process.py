@@ -96,7 +96,9 @@ class MemoryInProcess(_InProcess, name="memory", description=MemoryKind.descript
             raise EvidenceUnavailableError(NONE_HERE)
         samples = [
             MemorySamples(
-                run, measure, tuple((when, getattr(held, measure)) for when, held in held_by_time)
+                run,
+                measure,
+                tuple((moment, getattr(held, measure)) for moment, held in held_by_time),
             )
             for run, held_by_time in self._samples.items()
             for measure in measures_of(self.options, self.test.limits)

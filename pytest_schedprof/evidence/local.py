@@ -215,8 +215,8 @@ class LocalKind(Kind, name="local", description="dask's local schedulers", needs
         super().__init__(test)
         callbacks = test.callbacks
         self._tasks = _theirs(callbacks, Profiler) or Profiler()
-        ours: Any = Resources
-        self._resources = _theirs(callbacks, ResourceProfiler) or ours(dt=self.options.dt)
+        resources: Any = Resources
+        self._resources = _theirs(callbacks, ResourceProfiler) or resources(dt=self.options.dt)
         self._cache = _theirs(callbacks, CacheProfiler) or CacheProfiler(*self.options.sized())
         three = [self._tasks, self._resources, self._cache]
         self._callbacks = [*three, *(callback for callback in callbacks if callback not in three)]
@@ -260,8 +260,8 @@ class LocalKind(Kind, name="local", description="dask's local schedulers", needs
                 for key, task, start, end, worker in self._results(self._tasks)
             ),
             tuple(
-                ResourceSample(epoch + when, memory, cpu)
-                for when, memory, cpu in self._results(self._resources)
+                ResourceSample(epoch + moment, memory, cpu)
+                for moment, memory, cpu in self._results(self._resources)
             ),
             tuple(
                 CachedResult(
@@ -279,7 +279,7 @@ def _theirs(callbacks: Sequence[Callback], kind: type[Callback]) -> Any:
     return next((callback for callback in callbacks if isinstance(callback, kind)), None)
 
 
-def local_picture(profilers: Sequence[Any], begun: float, ended: float) -> bytes:
+def local_picture(profilers: Sequence[Any], start: float, ended: float) -> bytes:
     """Draw dask's own plots of its local schedulers, one below the other."""
     from dask.diagnostics.profile_visualize import visualize
 
@@ -287,7 +287,7 @@ def local_picture(profilers: Sequence[Any], begun: float, ended: float) -> bytes
     for profiler in shown:
         profiler.results = [_named(result) for result in profiler.results]
         # Set here because entering a profiler, which sets them, would clear its results.
-        profiler.start_time, profiler.end_time = begun, ended
+        profiler.start_time, profiler.end_time = start, ended
     return page(visualize(shown, show=False, save=False), "local scheduler")
 
 

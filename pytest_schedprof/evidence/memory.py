@@ -58,14 +58,14 @@ def memory_picture(sides: Mapping[str, Sequence[MemorySamples]]) -> bytes:
         for taken in samples:
             if not taken.samples:
                 continue
-            begun, measure = taken.samples[0][0], measures.index(taken.measure)
+            start, measure = taken.samples[0][0], measures.index(taken.measure)
             label, colour, dash = f"{side}: {taken.measure}", number, measure
             name = f"{label}, take {taken.take}"
             if len(sides) == 1:
                 label = name = name.removeprefix(f"{side}: ")
                 colour, dash = measure, taken.take - 1
             plot.line(
-                [when - begun for when, _ in taken.samples],
+                [moment - start for moment, _ in taken.samples],
                 [held / MEGABYTE for _, held in taken.samples],
                 name=name,
                 legend_label=label,
@@ -140,7 +140,7 @@ class MemoryKind(Kind, name="memory", description="what all workers held in memo
         finally:
             sampled = self._control.call(reports.stop_samplers, keys)
             for measure, samples in zip(self._measures, sampled, strict=True):
-                pairs = tuple((when, held) for when, held in samples)
+                pairs = tuple((moment, held) for moment, held in samples)
                 self._samples.append(MemorySamples(number, measure, pairs))
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:

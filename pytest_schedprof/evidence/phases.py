@@ -79,12 +79,12 @@ class Stopwatch:
         def timed(*args: Any, **keywords: Any) -> Any:
             if getattr(self._thread, "is_inside", False):
                 return function(*args, **keywords)
-            self._thread.is_inside, begun = True, time.thread_time()
+            self._thread.is_inside, start = True, time.thread_time()
             try:
                 return function(*args, **keywords)
             finally:
                 self._thread.is_inside = False
-                self.seconds[phase] += time.thread_time() - begun
+                self.seconds[phase] += time.thread_time() - start
 
         return timed
 

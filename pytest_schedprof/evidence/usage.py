@@ -58,12 +58,12 @@ def _samples(process: psutil.Process, interval_s: float, orders: Orders) -> Iter
     for number in count(1):
         if not number & (number - 1):
             observed |= {child for child in process.children() if child.pid != os.getpid()}
-        when, held, cpu = default_timer(), 0.0, 0.0
+        moment, held, cpu = default_timer(), 0.0, 0.0
         for member in observed:
             with suppress(psutil.Error):  # it has ended
                 more = member.memory_info().rss / MEGABYTE, member.cpu_percent()
                 held, cpu = held + more[0], cpu + more[1]
-        yield when, held, cpu
+        yield moment, held, cpu
         with suppress(queue.Empty):
             if orders.get(timeout=interval_s) != BEGIN:
                 return

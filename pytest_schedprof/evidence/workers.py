@@ -136,9 +136,11 @@ class WorkersKind(Kind, name="workers", description="what workers' threads did")
     def __init__(self, test: ObservedTest) -> None:
         super().__init__(test)
         self._control = test.scheduler.control
-        begun = self._control.call_workers(instruments.begin_profiles, self.options.milliseconds())
-        self._begun = {address: answer for address, answer in begun.items() if answer is not None}
-        if begun and not self._begun:
+        answers = self._control.call_workers(
+            instruments.begin_profiles, self.options.milliseconds()
+        )
+        self._begun = {address: answer for address, answer in answers.items() if answer is not None}
+        if answers and not self._begun:
             raise EvidenceUnavailableError(
                 "workers have no profiles: they are hollow, or the configuration has "
                 "distributed.worker.profile.enabled: false"
@@ -192,7 +194,7 @@ def merged(answers: Sequence[Mapping[str, Any]], ended: Sequence[float]) -> Work
             slices.append(ProfileSlice(answer["name"], start, max(start, stop), counts))
             for prefix, state in profiles.items():
                 states_of.setdefault(prefix, []).append(state)
-    states = {prefix: dasks.merge(*several) for prefix, several in states_of.items()}
+    states = {prefix: dasks.merge(*parts) for prefix, parts in states_of.items()}
     intervals: Mapping[str, float] = next(
         (answer["intervals"] for answer in answers if answer["intervals"]), {}
     )
@@ -230,7 +232,7 @@ def _columns(profiles: WorkerProfiles) -> list[Column]:
 
 def _parts(start: float, stop: float, cycle: float) -> Iterator[tuple[int, float]]:
     """Yield the stretches of the grid that a slice lies in, and which part of it is in each."""
-    first, last = (max(0, int(at / cycle)) for at in (start, stop))
+    first, last = (max(0, int(moment / cycle)) for moment in (start, stop))
     if first == last or stop <= start:
         yield last, 1.0
         return

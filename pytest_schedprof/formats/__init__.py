@@ -14,11 +14,11 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Raised for bytes that are no JSON, no UTF-8, or nested too deeply."""
 
 
-def read_json(content: bytes, kind: type[T], what: str) -> T:
+def read_json(content: bytes, kind: type[T], subject: str) -> T:
     """Parse a JSON file of our own.
 
     Args:
-        what: the file is of, for the message.
+        subject: what the file is of, for the message.
 
     Raises:
         FormatError: if the bytes are not such a file.
@@ -27,5 +27,5 @@ def read_json(content: bytes, kind: type[T], what: str) -> T:
         return msgspec.json.decode(content, type=kind)
     except UNREADABLE as error:
         raise FormatError(
-            f"schedprof: not a file of {what}: {error} ({len(content)} bytes)"
+            f"schedprof: not a file of {subject}: {error} ({len(content)} bytes)"
         ) from error

@@ -107,12 +107,20 @@ class Decided:
 
     def steps(self) -> list[Step]:
         """Return what identifies each decision, in their order."""
-        of = self.choices
-        rows = zip(of.at, of.kind, of.key, of.worker, of.other, strict=True)
+        columns = self.choices
+        rows = zip(
+            columns.at, columns.kind, columns.key, columns.worker, columns.other, strict=True
+        )
         keys, names, thieves = self.keys, self.workers, [*self.workers, ""]
         return [
-            Step(at, KINDS[kind], keys[key], names[worker], thieves[other if kind == STEAL else -1])
-            for at, kind, key, worker, other in rows
+            Step(
+                moment,
+                KINDS[kind],
+                keys[key],
+                names[worker],
+                thieves[other if kind == STEAL else -1],
+            )
+            for moment, kind, key, worker, other in rows
         ]
 
     def places(self) -> dict[str, str]:

@@ -121,5 +121,7 @@ def export_of(names: Sequence[str], form: str, artifacts: Iterable[Artifact]) ->
 def backends_for(form: str, known: Iterable[BackendFacts]) -> list[str]:
     """Return the backends whose recordings a format can be made of, by rank."""
     return recommended(
-        backend for backend in known if any(one.kind in EXPORTS[form] for one in backend.artifacts)
+        backend
+        for backend in known
+        if any(artifact.kind in EXPORTS[form] for artifact in backend.artifacts)
     )

@@ -86,7 +86,9 @@ def _thread(number: int, thread: Samples, stacks: list[list[str]]) -> Iterator[d
     runs = ((stacks[index], sum(1 for _ in same)) for index, same in groupby(thread.stacks))
     for span in sorted(frame_spans(runs), key=lambda span: (span.start, span.depth)):
         # Start and end are rounded, not the duration, so that a callee never outlasts its caller.
-        start, end = (round(at * thread.seconds * MICROSECONDS) for at in (span.start, span.end))
+        start, end = (
+            round(moment * thread.seconds * MICROSECONDS) for moment in (span.start, span.end)
+        )
         yield {"ph": "X", "name": span.label, "ts": start, "dur": end - start, **place}
 
 

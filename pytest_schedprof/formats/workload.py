@@ -105,16 +105,16 @@ def read_workload(content: bytes, name: str = "the file") -> Workload:
 
 def _blocks(content: bytes, workload: Workload) -> Iterator[bytes]:
     """Yield whole blocks; note if the end is cut off."""
-    at, left = len(MAGIC), MOST_UNPACKED
-    while at < len(content):
+    offset, left = len(MAGIC), MOST_UNPACKED
+    while offset < len(content):
         packed = b""
-        if len(content) - at >= HEAD.size:
-            length, check = HEAD.unpack_from(content, at)
-            packed = content[at + HEAD.size : at + HEAD.size + min(length, LARGEST)]
+        if len(content) - offset >= HEAD.size:
+            length, check = HEAD.unpack_from(content, offset)
+            packed = content[offset + HEAD.size : offset + HEAD.size + min(length, LARGEST)]
         if not packed or len(packed) != length or zlib.crc32(packed) != check:
             workload.is_cut = True
             return
-        at += HEAD.size + length
+        offset += HEAD.size + length
         block = zlib.decompressobj().decompress(packed, left + 1)
         left -= len(block)
         if left < 0:
@@ -225,8 +225,8 @@ def _take_graph(workload: Workload, block: dict[str, Any]) -> None:
         for number, group, count, annotation in columns
     ]
     _check_order(tasks)
-    wanted = read_differences(block["wanted"])
-    workload.graphs.append(Graph(block["time"], block["client"], tasks, wanted))
+    requests = read_differences(block["wanted"])
+    workload.graphs.append(Graph(block["time"], block["client"], tasks, requests))
 
 
 def _take_results(workload: Workload, block: dict[str, Any]) -> None:

@@ -47,7 +47,9 @@ def with_tolerance(comparison: Comparison, tolerance: float) -> Comparison:
     }
     note = f"within the tolerance of {100 * tolerance:g} % of the whole"
     passing = _passing(comparison, lambda change: change.metric not in too_large, note)
-    return replace(passing, causes=tuple(of for of in passing.causes if of.metric in too_large))
+    return replace(
+        passing, causes=tuple(cause for cause in passing.causes if cause.metric in too_large)
+    )
 
 
 def with_accepted(comparison: Comparison, figures: Iterable[AcceptedFigure]) -> Comparison:
@@ -63,7 +65,7 @@ def with_accepted(comparison: Comparison, figures: Iterable[AcceptedFigure]) -> 
         return is_all or (change.metric, enclosing(change.subject)) in fitting
 
     passing = _passing(comparison, passes, "")
-    causes = (of for of in comparison.causes if (of.metric, of.function) not in fitting)
+    causes = (cause for cause in comparison.causes if (cause.metric, cause.function) not in fitting)
     return replace(passing, causes=tuple(causes), accepted=tuple(fitting.values()))
 
 
@@ -75,14 +77,16 @@ def _passing(comparison: Comparison, passes: Callable[[Change], bool], note: str
         else change
         for change in comparison.changes
     )
-    return replace(comparison, changes=tuple(sorted(changes, key=lambda of: _ORDER[of.outcome])))
+    return replace(
+        comparison, changes=tuple(sorted(changes, key=lambda change: _ORDER[change.outcome]))
+    )
 
 
 _ORDER = {outcome: place for place, outcome in enumerate(Outcome)}
 
 
-def key_of(of: Change | AcceptedFigure) -> tuple[str, str]:
-    return of.metric, of.function if isinstance(of, AcceptedFigure) else of.subject
+def key_of(figure: Change | AcceptedFigure) -> tuple[str, str]:
+    return figure.metric, figure.function if isinstance(figure, AcceptedFigure) else figure.subject
 
 
 def decisive(comparison: Comparison) -> list[Change]:
@@ -98,15 +102,15 @@ def decisive(comparison: Comparison) -> list[Change]:
     wholes = [whole for whole in comparison.wholes if whole.metric in metrics]
     of_causes = [_of_cause(comparison, cause) for cause in comparison.causes]
     in_wholes = {whole.metric for whole in wholes}
-    others = [of for of in regressed if of.subject and of.metric not in in_wholes]
+    others = [change for change in regressed if change.subject and change.metric not in in_wholes]
     named = of_causes or [change for change in regressed if change.subject][:1]
-    return list({key_of(of): of for of in (*named, *others, *wholes)}.values())
+    return list({key_of(change): change for change in (*named, *others, *wholes)}.values())
 
 
 def _of_cause(comparison: Comparison, cause: Cause) -> Change:
     """Return the figure of a cause with what is defined in it, as certain as its own."""
     mine = (cause.metric, cause.function)
-    own = (of.high - of.low for of in comparison.changes if key_of(of) == mine)
+    own = (change.high - change.low for change in comparison.changes if key_of(change) == mine)
     rise, width = cause.after - cause.before, next(own, 0.0) / 2
     figures = (cause.before, cause.after, rise - width, rise + width)
     return Change(*mine, "", Outcome.REGRESSED, *figures)
@@ -151,11 +155,15 @@ def unused(
 ) -> list[AcceptedFigure]:
     """Return what no longer applies: the figure was compared, and has not risen."""
     compared = {
-        (of.test_id, whole.metric) for of in comparisons for whole in (*of.wholes, *of.changes)
+        (comparison.test_id, whole.metric)
+        for comparison in comparisons
+        for whole in (*comparison.wholes, *comparison.changes)
     }
-    used = {figure for of in comparisons for figure in of.accepted}
+    used = {figure for comparison in comparisons for figure in comparison.accepted}
     risen = {
-        (of.test_id, *key_of(change)) for of in comparisons for change in of.of(Outcome.REGRESSED)
+        (comparison.test_id, *key_of(change))
+        for comparison in comparisons
+        for change in comparison.of(Outcome.REGRESSED)
     }
     return [
         figure
@@ -179,7 +187,7 @@ def accepted_in(directory: Path) -> tuple[AcceptedFigure, ...]:
     content = read_kept(path)
     try:
         groups = tomllib.loads(content.decode()).get("accepted", [])
-        return tuple(_figure(group, of) for group in groups for of in group["figures"])
+        return tuple(_figure(group, figure) for group in groups for figure in group["figures"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise SettingsError(
             f"schedprof: {str(path)!r} is not what `schedprof accept` writes: "
@@ -187,17 +195,17 @@ def accepted_in(directory: Path) -> tuple[AcceptedFigure, ...]:
         ) from None
 
 
-def _figure(group: dict[str, Any], of: dict[str, Any]) -> AcceptedFigure:
-    before, after = float(of["from"]), float(of["to"])
+def _figure(group: dict[str, Any], figure: dict[str, Any]) -> AcceptedFigure:
+    before, after = float(figure["from"]), float(figure["to"])
     if not (isfinite(before) and isfinite(after)):
         raise ValueError(f"{before:g} to {after:g}")
-    names = (str(of["test"]), str(of["metric"]), str(of.get("function", "")))
+    names = (str(figure["test"]), str(figure["metric"]), str(figure.get("function", "")))
     return AcceptedFigure(*names, before, after, str(group["reason"]), str(group.get("commit", "")))
 
 
 def written(figures: Iterable[AcceptedFigure]) -> str:
     """Return the text of the file: a group for each reason and commit, a line for each figure."""
-    groups = groupby(figures, lambda of: (of.reason, of.commit))
+    groups = groupby(figures, lambda figure: (figure.reason, figure.commit))
     return "\n".join([HEAD, *("\n".join(_group(*key, of_group)) for key, of_group in groups)])
 
 
@@ -207,11 +215,11 @@ def _group(reason: str, commit: str, figures: Iterable[AcceptedFigure]) -> Itera
     if commit:
         yield f"commit = {_quoted(commit)}"
     yield "figures = ["
-    for of in figures:
-        function = f"function = {_quoted(of.function)}, " if of.function else ""
+    for figure in figures:
+        function = f"function = {_quoted(figure.function)}, " if figure.function else ""
         yield (
-            f"  {{ test = {_quoted(of.test)}, metric = {_quoted(of.metric)}, {function}"
-            f"from = {of.before:.10g}, to = {of.after:.10g} }},"
+            f"  {{ test = {_quoted(figure.test)}, metric = {_quoted(figure.metric)}, {function}"
+            f"from = {figure.before:.10g}, to = {figure.after:.10g} }},"
         )
     yield "]\n"
 

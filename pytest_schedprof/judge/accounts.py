@@ -43,41 +43,43 @@ class KeptSide:
         sources = read_sources(self.run, environment.code)
         return {name: source for name, source in sources.items() if source.text}
 
-    def counts(self, of: BackendResult) -> list[CountsFile]:
+    def counts(self, backend: BackendResult) -> list[CountsFile]:
         """Return the files of counts of all rounds; none if one cannot be read."""
-        if self.directory is None or of.backend != COUNTS:
+        if self.directory is None or backend.backend != COUNTS:
             return []
         with suppress(SchedprofError):
-            return [read_counts(read_kept(inside(self.directory, name))) for name in of.artifacts]
+            return [
+                read_counts(read_kept(inside(self.directory, name))) for name in backend.artifacts
+            ]
         return []
 
 
-def metrics_of(of: BackendResult) -> list[str]:
+def metrics_of(backend: BackendResult) -> list[str]:
     """Return the metrics of a backend that are divided among functions."""
-    if of.shares is not None:
+    if backend.shares is not None:
         return [CPU]
-    costs = of.costs.functions if of.costs else ()
+    costs = backend.costs.functions if backend.costs else ()
     measured = {metric for cost in costs for metric in cost.total}
     return [metric for metric in DIVIDED if metric in measured]
 
 
 def accounts_of(
-    side: KeptSide, of: BackendResult, metric: str, *, per_round: bool = False
+    side: KeptSide, backend: BackendResult, metric: str, *, per_round: bool = False
 ) -> Accounts:
     """Return what each function cost by a metric, per task or per round."""
-    files = side.counts(of)
-    units = max(1, of.window.rounds if per_round else of.window.tasks)
-    totals = _from_files(files, metric) if files else _from_record(of, metric)
+    files = side.counts(backend)
+    units = max(1, backend.window.rounds if per_round else backend.window.tasks)
+    totals = _from_files(files, metric) if files else _from_record(backend, metric)
     # Those that any backend of the test counted; they are the scheduler's.
     counted = (_from_record(backend, CALLS) for backend in side.result.backends)
     calls = _from_files(files, CALLS) if files else next(filter(None, counted), {})
     if metric == CLIENT_BYTECODES:
         calls = {}
     if metric == CPU:
-        whole, costs = _by_samples(of)
+        whole, costs = _by_samples(backend)
     else:
-        whole, costs = _by_counts(of, metric, totals, is_all=side.result.is_own_virtual)
-    code = {cost.function: cost.code for cost in _named(of)}
+        whole, costs = _by_counts(backend, metric, totals, is_all=side.result.is_own_virtual)
+    code = {cost.function: cost.code for cost in _named(backend)}
     known = {
         name: Cost(
             cost.amount / units,
@@ -100,36 +102,36 @@ def _from_files(files: Sequence[CountsFile], metric: str) -> Mapping[Function, f
     return sums
 
 
-def _from_record(of: BackendResult, metric: str) -> Mapping[Function, float]:
+def _from_record(backend: BackendResult, metric: str) -> Mapping[Function, float]:
     own = own_part(metric)
-    return {cost.function: cost.total[own] for cost in _named(of) if own in cost.total}
+    return {cost.function: cost.total[own] for cost in _named(backend) if own in cost.total}
 
 
-def _named(of: BackendResult) -> tuple[FunctionCost, ...]:
+def _named(backend: BackendResult) -> tuple[FunctionCost, ...]:
     """Return all functions of a record; the lines of others only if it does not have these."""
-    if of.costs is None:
+    if backend.costs is None:
         return ()
-    lines, folded = of.costs.functions, of.costs.folded
+    lines, folded = backend.costs.functions, backend.costs.folded
     return (*(line for line in lines if not is_line(line.function)), *folded) if folded else lines
 
 
 def _by_counts(
-    of: BackendResult, metric: str, totals: Mapping[Function, float], *, is_all: bool
+    backend: BackendResult, metric: str, totals: Mapping[Function, float], *, is_all: bool
 ) -> tuple[float, Mapping[Function, Cost]]:
     """Return the whole, and the functions that sum to it: those that work on tasks, or all."""
     work = {name: total for name, total in totals.items() if is_work(name)}
-    whole = of.costs.whole.get(metric) if of.costs and not is_all else None
+    whole = backend.costs.whole.get(metric) if backend.costs and not is_all else None
     chosen = work if whole and isclose(sum(work.values()), whole, rel_tol=SUMS_UP) else totals
     if whole is None:
         whole = sum(chosen.values())
     return whole, {name: Cost(total) for name, total in chosen.items()}
 
 
-def _by_samples(of: BackendResult) -> tuple[float, Mapping[Function, Cost]]:
+def _by_samples(backend: BackendResult) -> tuple[float, Mapping[Function, Cost]]:
     """Return the scheduler's CPU time and that of its functions, by their own shares of it."""
-    seconds = of.window.cpu_seconds
-    busy = seconds * (of.shares.busy_part if of.shares else 0.0)
-    functions = of.shares.functions if of.shares else ()
+    seconds = backend.window.cpu_seconds
+    busy = seconds * (backend.shares.busy_part if backend.shares else 0.0)
+    functions = backend.shares.functions if backend.shares else ()
     return seconds, {
         row.function: Cost(
             row.self_share.value * busy,

@@ -50,13 +50,13 @@ class Suspect(NamedTuple):
 
 
 RANKS: tuple[tuple[Role, Callable[[Suspect], bool]], ...] = (
-    (Role.CHANGED, lambda one: one.is_tested and one.is_changed and one.is_dearer),
-    (Role.NEW, lambda one: one.is_tested and one.is_new and one.is_more),
-    (Role.CHANGED, lambda one: one.is_tested and one.is_changed),
-    (Role.CHANGED, lambda one: one.is_changed and one.is_dearer),
-    (Role.DEARER, lambda one: one.is_tested and one.is_more and one.is_dearer),
-    (Role.CALLED, lambda one: one.is_tested and one.is_more),
-    (Role.CALLED, lambda one: one.is_more),
+    (Role.CHANGED, lambda part: part.is_tested and part.is_changed and part.is_dearer),
+    (Role.NEW, lambda part: part.is_tested and part.is_new and part.is_more),
+    (Role.CHANGED, lambda part: part.is_tested and part.is_changed),
+    (Role.CHANGED, lambda part: part.is_changed and part.is_dearer),
+    (Role.DEARER, lambda part: part.is_tested and part.is_more and part.is_dearer),
+    (Role.CALLED, lambda part: part.is_tested and part.is_more),
+    (Role.CALLED, lambda part: part.is_more),
 )
 """What functions are that may be the cause; none of a rank is if there is one of a rank before."""
 
@@ -145,12 +145,14 @@ def causes_of(
     One whose code is the same must have regressed itself, or else a figure of the whole stands for
     itself, such as messages.
     """
-    regressed = {enclosing(one.subject) for one in changes if one.outcome is Outcome.REGRESSED}
+    regressed = {
+        enclosing(change.subject) for change in changes if change.outcome is Outcome.REGRESSED
+    }
     if not regressed:
         return ()
-    both = [metric for metric in before.metrics if metric in after.metrics]
-    divided = [metric for metric in both if metric in DIVIDED]
-    if BYTECODES not in divided and CALLS in both:
+    metrics = [metric for metric in before.metrics if metric in after.metrics]
+    divided = [metric for metric in metrics if metric in DIVIDED]
+    if BYTECODES not in divided and CALLS in metrics:
         divided.append(CALLS)
     possible = causes({metric: parts_of(metric, before, after) for metric in divided})
     return tuple(

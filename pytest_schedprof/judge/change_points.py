@@ -53,7 +53,7 @@ class Fits:
         centred = [value - self.centre for value in values]
         self._sums = [0.0, *accumulate(centred)]
         self._squares = [0.0, *accumulate(value * value for value in centred)]
-        self._moments = [0.0, *accumulate(at * value for at, value in enumerate(centred))]
+        self._moments = [0.0, *accumulate(place * value for place, value in enumerate(centred))]
 
     def squares(self, stretch: Stretch) -> float:
         start, stop, is_sloped = stretch
@@ -76,11 +76,11 @@ class Fits:
             for start, left in enumerate(level)
         ]
 
-    def height(self, stretch: Stretch, at: float) -> float:
+    def height(self, stretch: Stretch, place: float) -> float:
         """Height of the fit at a position, which may be outside of the stretch."""
         start, stop, is_sloped = stretch
         mean = self.centre + (self._sums[stop] - self._sums[start]) / (stop - start)
-        return mean + (self._slope(start, stop) * (at - _middle(stretch)) if is_sloped else 0.0)
+        return mean + (self._slope(start, stop) * (place - _middle(stretch)) if is_sloped else 0.0)
 
     def _slope(self, start: int, stop: int) -> float:
         total = self._sums[stop] - self._sums[start]
@@ -89,14 +89,14 @@ class Fits:
 
     def residuals(self, stretch: Stretch) -> list[float]:
         places = range(stretch.start, stretch.stop)
-        return [self.values[at] - self.height(stretch, at) for at in places]
+        return [self.values[place] - self.height(stretch, place) for place in places]
 
 
-def doubt(stretch: Stretch, at: float) -> float:
+def doubt(stretch: Stretch, place: float) -> float:
     """Variance of the fitted height at a position, in units of the variance of one value."""
     points = stretch.stop - stretch.start
-    away = (at - _middle(stretch)) ** 2 / _spread(points) if stretch.is_sloped else 0.0
-    return 1 / points + away
+    distance = (place - _middle(stretch)) ** 2 / _spread(points) if stretch.is_sloped else 0.0
+    return 1 / points + distance
 
 
 def _middle(stretch: Stretch) -> float:
@@ -229,7 +229,7 @@ class _Search:
 
     def _trend(self, stretch: Stretch) -> Trend:
         first, last = stretch.start, stretch.stop - 1
-        heights = [self.fits.height(stretch, at) for at in (first, last)]
+        heights = [self.fits.height(stretch, place) for place in (first, last)]
         return Trend(first, last, *heights)
 
     def _step(self, one: Stretch, other: Stretch, lasting: float) -> Step:
@@ -298,7 +298,7 @@ def without_outliers(values: Sequence[float], noise: float) -> list[float]:
     """
     most = OUTLYING * noise
     last = len(values) - NEIGHBOURS
-    around = [min(max(at - NEIGHBOURS // 2, 0), max(last, 0)) for at in range(len(values))]
+    around = [min(max(place - NEIGHBOURS // 2, 0), max(last, 0)) for place in range(len(values))]
     medians = [median(values[start : start + NEIGHBOURS]) for start in around]
     return [
         min(max(value, middle - most), middle + most)

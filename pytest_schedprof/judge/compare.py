@@ -94,7 +94,7 @@ def compare(
         comparisons += _of_backends(old, olds, news, earlier)
     return Report(
         *names,
-        tuple(sorted(comparisons, key=lambda of: (of.test_id, of.backend))),
+        tuple(sorted(comparisons, key=lambda comparison: (comparison.test_id, comparison.backend))),
         new=tuple(sorted(new_ids - old_ids - {new for _, new in renamed})),
         vanished=tuple(sorted(old_ids - new_ids - unusable - {old for old, _ in renamed})),
         renamed=tuple(renamed),
@@ -150,7 +150,7 @@ def compare_one(
     if before is None:
         newest = candidates[0] if candidates else None
         return _not_compared(newest, after, reason, is_binding=is_binding)
-    reason = obstacle_to_time(before, after) if after.of.shares else ""
+    reason = obstacle_to_time(before, after) if after.backend.shares else ""
     known = past if is_series else None
     return _compared(before, after, reason, ALPHA, past=known, is_binding=is_binding)
 
@@ -165,7 +165,7 @@ def compare_in_turns(
     if reason := obstacle_in_turns(before, after):
         comparison = _not_compared(before, after, reason, is_binding=is_binding)
         return replace(comparison, settings=_settings_that_differ(before, after))
-    reason = too_few_samples(before, after) if after.of.shares else ""
+    reason = too_few_samples(before, after) if after.backend.shares else ""
     return _compared(before, after, reason, alpha, in_turns=True, is_binding=is_binding)
 
 
@@ -174,13 +174,13 @@ def _not_compared(
 ) -> Comparison:
     return Comparison(
         after.result.test_id,
-        after.of.backend,
-        after.of.mode,
+        after.backend.backend,
+        after.backend.mode,
         changes=(),
         same=0,
         reasons=(reason,),
         is_binding=is_binding,
-        parting=part_by_hash(before.of.hashes, after.of.hashes) if before else None,
+        parting=part_by_hash(before.backend.hashes, after.backend.hashes) if before else None,
     )
 
 
@@ -223,20 +223,20 @@ def _compared(
     if old.is_virtual and new.is_virtual and not (is_exact or in_turns):
         exact = [of_other_graphs(change) for change in exact]
     timed: list[Change] = []
-    if after.of.shares and not reason:
+    if after.backend.shares and not reason:
         timed = timed_changes(old, new, alpha, in_turns=in_turns, past=known)
     causes = causes_of(old, new, exact)
     changes = [change for change in (*exact, *timed) if change.outcome is not Outcome.SAME]
     return Comparison(
         after.result.test_id,
-        after.of.backend,
-        after.of.mode,
+        after.backend.backend,
+        after.backend.mode,
         changes=tuple(in_order(changes, causes)),
         same=len(exact) + len(timed) - len(changes),
         reasons=tuple(dict.fromkeys(filter(None, [*obstacles.values(), reason]))),
         is_binding=is_binding,
         settings=_settings_that_differ(before, after),
-        parting=part_by_hash(before.of.hashes, after.of.hashes),
+        parting=part_by_hash(before.backend.hashes, after.backend.hashes),
         # Figures that are the same in each run need none.
         thresholds=None if is_exact and not timed else _thresholds(past, len(timed)),
         tasks=tasks,
@@ -292,7 +292,7 @@ def choose(candidates: Sequence[Measurement], after: Measurement) -> tuple[Measu
     One with the same settings comes before newer ones with others.
     """
     if not candidates:
-        return None, f"the baseline has nothing of {after.of.backend} for it"
+        return None, f"the baseline has nothing of {after.backend.backend} for it"
     fitting = [before for before in candidates if not obstacle(before, after)]
     same = (side for side in fitting if not differing_settings(side.result, after.result))
     if nearest := next(same, None) or next(iter(fitting), None):

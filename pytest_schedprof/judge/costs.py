@@ -19,7 +19,7 @@ from pytest_schedprof.judge.owners import (
     owner_of_others,
 )
 from pytest_schedprof.model.limit import Estimate
-from pytest_schedprof.model.metric import CLIENT_BYTECODES, METRICS, RANKED, Of, own_part
+from pytest_schedprof.model.metric import CLIENT_BYTECODES, METRICS, RANKED, Subject, own_part
 from pytest_schedprof.model.profile import (
     BODY,
     OTHERS,
@@ -325,7 +325,7 @@ class Costs:
 
 def has_figure(metric: str, whole: Collection[str]) -> bool:
     """Return whether a record has a metric, of which no function and no owner has a part."""
-    return METRICS[metric].of != Of.WHOLE or metric in whole
+    return METRICS[metric].subjects != Subject.WHOLE or metric in whole
 
 
 def scatter(values: Sequence[float]) -> float:

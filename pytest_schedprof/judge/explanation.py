@@ -77,8 +77,8 @@ def source_change(
         old.text == new.text,
         tuple(
             line
-            for at, line in enumerate(lines)
-            if any(differs[max(0, at - AROUND) : at + AROUND + 1])
+            for number, line in enumerate(lines)
+            if any(differs[max(0, number - AROUND) : number + AROUND + 1])
         ),
         tuple(places[:MOST]),
     )
@@ -88,15 +88,17 @@ def _aligned(old: Source, new: Source) -> Iterator[SourceLine]:
     """Yield the lines of both sources, each line that they share once."""
     one, other = old.text.splitlines(), new.text.splitlines()
     matcher = SequenceMatcher(None, one, other, autojunk=False)
-    for what, start, end, first, last in matcher.get_opcodes():
-        if what == "equal":
-            for at in range(end - start):
-                yield SourceLine(old.line + start + at, new.line + first + at, other[first + at])
+    for tag, start, end, first, last in matcher.get_opcodes():
+        if tag == "equal":
+            for offset in range(end - start):
+                yield SourceLine(
+                    old.line + start + offset, new.line + first + offset, other[first + offset]
+                )
             continue
-        for at in range(start, end):
-            yield SourceLine(old.line + at, None, one[at])
-        for at in range(first, last):
-            yield SourceLine(None, new.line + at, other[at])
+        for offset in range(start, end):
+            yield SourceLine(old.line + offset, None, one[offset])
+        for offset in range(first, last):
+            yield SourceLine(None, new.line + offset, other[offset])
 
 
 def _counted(
@@ -205,15 +207,15 @@ def explain(
 def _with_moves(parts: Iterator[Part]) -> list[Part]:
     """Join a function that came with one that went, if it only got another name or place."""
     every = list(parts)
-    gone = [part for part in every if part.is_gone and part.before.amount]
+    removed = [part for part in every if part.is_gone and part.before.amount]
     joined: dict[Function, Part] = {}
     for part in sorted(every, key=lambda part: -part.after.amount):
         if not part.is_new or not part.after.amount:
             continue
-        fitting = [old for old in gone if _is_same(old, part)]
+        fitting = [old for old in removed if _is_same(old, part)]
         if fitting:
             old = min(fitting, key=lambda old: abs(old.before.amount - part.after.amount))
-            gone.remove(old)
+            removed.remove(old)
             joined[part.function] = replace(part, before=old.before, moved_from=old.function)
     left = {part.moved_from for part in joined.values()}
     return [joined.get(part.function, part) for part in every if part.function not in left]
@@ -425,9 +427,11 @@ def _explanation(
 ) -> Iterator[Explanation]:
     """Yield the explanation of one metric, if functions of both sides are known."""
     sides = list(zip(pair, (earlier, measured), strict=True))
-    both = [Measurement(side.result, of) for side, of in sides]
-    is_per_round = are_whole_bodies(*both) and tasks_of_rounds(*both) is not None
-    before, after = (accounts_of(side, of, metric, per_round=is_per_round) for side, of in sides)
+    measurements = [Measurement(side.result, backend) for side, backend in sides]
+    is_per_round = are_whole_bodies(*measurements) and tasks_of_rounds(*measurements) is not None
+    before, after = (
+        accounts_of(side, backend, metric, per_round=is_per_round) for side, backend in sides
+    )
     if before.functions and after.functions:
         test = pair[1].result.test_id
         explanation = explain(test, measured.backend, metric, before, after)
@@ -457,7 +461,7 @@ def why_stepped(series: Iterable[Series], place: Path) -> Iterator[Explanation]:
         if one_series.subject or one_series.metric not in DIVIDED:
             continue
         for step in reversed(one_series.course.steps):
-            ids = (one_series.figures[at].moment.run_id for at in (step.at - 1, step.at))
+            ids = (one_series.figures[place].moment.run_id for place in (step.at - 1, step.at))
             before, after = map(kept.get, ids)
             if before and after:
                 yield from _between(before, after, one_series)

@@ -28,7 +28,7 @@ from pytest_schedprof.model.metric import (
     DECISIONS,
     METRICS,
     TRAFFIC,
-    Of,
+    Subject,
     own_part,
 )
 from pytest_schedprof.model.profile import EVERYTHING, Function, is_of, is_work, module_of
@@ -102,7 +102,7 @@ class Measurement:
     """The result of one backend in one test, with the figures that are compared."""
 
     result: Result
-    of: BackendResult
+    backend: BackendResult
     is_reproduced: bool = False
     """Whether both sides would count the same in each run, so that any difference is real."""
     modules: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ class Measurement:
 
     @property
     def scales(self) -> tuple[int, ...]:
-        return self.of.window.scales
+        return self.backend.window.scales
 
     @property
     def python(self) -> str:
@@ -142,13 +142,13 @@ class Measurement:
     @property
     def graphs(self) -> tuple[str, ...]:
         """Hashes of the graphs that clients sent in each segment; empty if not in virtual time."""
-        return tuple(segment.graphs for segment in self.of.window.segments)
+        return tuple(segment.graphs for segment in self.backend.window.segments)
 
     @cached_property
     def is_everything(self) -> bool:
         """Whether all code was counted, so that the sums are of the functions that work on tasks,
         and functions that cost little have one line for each module."""
-        modules = self.of.settings.get("modules")
+        modules = self.backend.settings.get("modules")
         return isinstance(modules, list) and EVERYTHING in modules
 
     @property
@@ -160,12 +160,12 @@ class Measurement:
 
     @cached_property
     def tasks(self) -> int:
-        return self.of.window.tasks
+        return self.backend.window.tasks
 
     def exact(self, metric: str) -> dict[Function, Figure]:
         """Return the count per task of every function of the scheduler."""
         if metric not in self._exact:
-            functions = self.of.costs.functions if self.of.costs else ()
+            functions = self.backend.costs.functions if self.backend.costs else ()
             self._exact[metric] = self._counts(metric, functions)
         return self._exact[metric]
 
@@ -177,7 +177,7 @@ class Measurement:
         """Return the same of functions that are in lines of others; None if it is not known."""
         if not self.names_all:
             return None
-        return self._counts(metric, self.of.costs.folded if self.of.costs else ())
+        return self._counts(metric, self.backend.costs.folded if self.backend.costs else ())
 
     def _counts(self, metric: str, costs: Iterable[FunctionCost]) -> dict[Function, Figure]:
         if not self._units:
@@ -197,7 +197,7 @@ class Measurement:
 
     def accounts(self, metric: str) -> dict[Function, Cost]:
         """Return what every function cost by itself per task, however little that is."""
-        measured = self.of.costs
+        measured = self.backend.costs
         if measured is None or not self._units:
             return {}
         own, is_of_client = own_part(metric), metric == CLIENT_BYTECODES
@@ -218,7 +218,7 @@ class Measurement:
     @property
     def names_all(self) -> bool:
         """Whether every function that ran is named; of some callgrind keeps only sums."""
-        costs = self.of.costs
+        costs = self.backend.costs
         return (
             costs is None
             or bool(costs.folded)
@@ -228,7 +228,7 @@ class Measurement:
     @cached_property
     def _units(self) -> int:
         """Return how many tasks or rounds share the costs."""
-        return self.of.window.rounds if self.is_per_round else self.tasks
+        return self.backend.window.rounds if self.is_per_round else self.tasks
 
     def _is_compared(self, cost: FunctionCost) -> bool:
         """Whether each run of a side has this count: the scheduler's, and anybody's in turns."""
@@ -246,12 +246,12 @@ class Measurement:
 
     def whole(self, metric: str) -> Figure | None:
         """Return the figure of the scheduler as a whole, None if the backend has none."""
-        if self.of.costs is None or not self._units:
+        if self.backend.costs is None or not self._units:
             return None
-        is_sum = self.is_everything and Of.FUNCTIONS in METRICS[metric].of
-        if metric in self.of.costs.whole and not is_sum:
-            value = METRICS[metric].divided(self.of.costs.whole[metric], self._units)
-            return self._count(metric, "", value, self.of.costs.scatter.get(metric))
+        is_sum = self.is_everything and Subject.FUNCTIONS in METRICS[metric].subjects
+        if metric in self.backend.costs.whole and not is_sum:
+            value = METRICS[metric].divided(self.backend.costs.whole[metric], self._units)
+            return self._count(metric, "", value, self.backend.costs.scatter.get(metric))
         is_of_client = metric == CLIENT_BYTECODES
         parts = [
             figure
@@ -263,9 +263,9 @@ class Measurement:
         # process runs the scheduler, move many functions together.
         error = sum(part.error for part in parts)
         value = sum(part.value for part in parts)
-        if metric in self.of.costs.whole and not (self.modules or self.is_in_process):
+        if metric in self.backend.costs.whole and not (self.modules or self.is_in_process):
             # A line of others may have functions of both kinds.
-            value = METRICS[metric].divided(self.of.costs.whole[metric], self._units)
+            value = METRICS[metric].divided(self.backend.costs.whole[metric], self._units)
         if self.between and parts:
             return self._by_past(metric, "", value, 0.0)
         return Figure(value, error) if parts else None
@@ -308,7 +308,7 @@ class Measurement:
     @cached_property
     def _by_clocks(self) -> float:
         """Part of the times of tasks that workers need not have measured: all but one for each."""
-        costs = self.of.costs
+        costs = self.backend.costs
         assert costs
         calls = {cost.function: cost.total.get(CALLS, 0.0) for cost in costs.functions}
         times, tasks = calls.get(TIMES, 0.0), calls.get(FINISHED, 0.0)
@@ -325,7 +325,7 @@ class Measurement:
         It is the standard deviation; the whole is the empty name. Nothing is known of fewer than
         three rounds.
         """
-        costs = self.of.costs
+        costs = self.backend.costs
         if costs is None or not self._units or not self.shows_scatter:
             return {}
         named = (*costs.functions, *costs.folded)
@@ -339,13 +339,13 @@ class Measurement:
 
     @cached_property
     def _rounds(self) -> int:
-        window = self.of.window
+        window = self.backend.window
         return window.rounds // max(1, len(window.scales))
 
     @cached_property
     def metrics(self) -> list[str]:
         """Exact metrics that the backend measured."""
-        costs = self.of.costs
+        costs = self.backend.costs
         if costs is None:
             return []
         measured = set(costs.whole).union(*(cost.total for cost in costs.functions))
@@ -354,7 +354,7 @@ class Measurement:
     @cached_property
     def cpu(self) -> Figure:
         """CPU time of the scheduler, with an error from the rounds if there are enough."""
-        value = self.of.window.cpu_seconds / self._units if self._units else 0.0
+        value = self.backend.window.cpu_seconds / self._units if self._units else 0.0
         rounds = self.cpu_of_rounds
         if len(rounds) < MIN_ROUNDS:
             return Figure(value, value * DRIFT, GUESSED)
@@ -364,7 +364,7 @@ class Measurement:
     def cpu_of_rounds(self) -> list[float]:
         """CPU time of each segment; empty if the test runs at several scales, or if they should be
         of rounds that have several segments."""
-        window = self.of.window
+        window = self.backend.window
         if len(window.scales) > 1:
             return []
         if self.is_per_round:
@@ -374,30 +374,32 @@ class Measurement:
 
     @property
     def samples(self) -> int:
-        return self.of.shares.busy_samples if self.of.shares else 0
+        return self.backend.shares.busy_samples if self.backend.shares else 0
 
     @property
     def busy(self) -> float:
         """Part of the samples that are busy samples of the scheduler."""
-        return self.of.shares.busy_part if self.of.shares else 0.0
+        return self.backend.shares.busy_part if self.backend.shares else 0.0
 
     @cached_property
     def shares(self) -> dict[str, Estimate]:
         """Shares of every function and of every `@owner`."""
-        if self.of.shares is None:
+        if self.backend.shares is None:
             return {}
-        of_functions = {row.function: row.share for row in self.of.shares.functions}
-        return of_functions | {f"@{owner.owner}": owner.share for owner in self.of.shares.owners}
+        of_functions = {row.function: row.share for row in self.backend.shares.functions}
+        return of_functions | {
+            f"@{owner.owner}": owner.share for owner in self.backend.shares.owners
+        }
 
     @cached_property
     def self_shares(self) -> dict[Function, Estimate]:
-        if self.of.shares is None:
+        if self.backend.shares is None:
             return {}
-        return {row.function: row.self_share for row in self.of.shares.functions}
+        return {row.function: row.self_share for row in self.backend.shares.functions}
 
     def share(self, subject: str, typical: float) -> Figure:
         """Return a share; `typical` is the pooled share of both sides, which gives its error."""
-        shares, share = self.of.shares, self.shares.get(subject)
+        shares, share = self.backend.shares, self.shares.get(subject)
         if shares is None or not shares.busy_samples:
             return Figure(0.0, 1.0, 1)
         value, ratio = (share.value, share.dispersion) if share else (0.0, 0.0)

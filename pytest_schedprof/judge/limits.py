@@ -24,7 +24,7 @@ from pytest_schedprof.model.metric import (
     PERCENT,
     SPELLINGS,
     Metric,
-    Of,
+    Subject,
 )
 from pytest_schedprof.model.profile import compile_pattern
 from pytest_schedprof.model.result import SIDES_IN_TURNS
@@ -96,14 +96,14 @@ class _Parser:
     def limit(self) -> Limit:
         name = self._metric()
         metric = METRICS[name]
-        of, pattern = self._growing() if name == GROWTH else ("", self._subject(name, metric))
+        grown, pattern = self._growing() if name == GROWTH else ("", self._subject(name, metric))
         self._expect("<=", "'<=' (a limit is an upper bound)")
         is_relative = self._is_next("baseline")
         limit = self._relative(name, pattern) if is_relative else self._bound(metric)
         self._skip_space()
         if self._at < len(self._text):
             raise self._error("the end of the limit")
-        return replace(limit, metric=name, pattern=pattern, of=of)
+        return replace(limit, metric=name, pattern=pattern, of=grown)
 
     def _is_next(self, word: str) -> bool:
         self._skip_space()
@@ -154,9 +154,9 @@ class _Parser:
     def _subject(self, name: str, metric: Metric) -> str:
         """Read the pattern in brackets, which some metrics need and some cannot have."""
         has_pattern = self._is_next("(")
-        if has_pattern and Of.FUNCTIONS not in metric.of:
+        if has_pattern and Subject.FUNCTIONS not in metric.subjects:
             raise self._error(f"'<=': {_without_pattern(name)}")
-        if not has_pattern and Of.WHOLE in metric.of:
+        if not has_pattern and Subject.WHOLE in metric.subjects:
             return ""
         bound = "30%" if metric.units is PERCENT else f"6.1{min(metric.units, key=len)}"
         example = f"{name}({metric.example}) <= {bound}"
@@ -169,23 +169,23 @@ class _Parser:
         """Read the metric and the optional pattern in `growth(calls, pattern)`."""
         self._expect("(", "'(' and a metric, as in growth(bytecodes) <= 1.05")
         start = self._skip_space()
-        of = self._word()
-        if of not in GROWING:
+        metric = self._word()
+        if metric not in GROWING:
             self._at = start
-            raise self._error(one_of("a metric that can grow", of, GROWING))
+            raise self._error(one_of("a metric that can grow", metric, GROWING))
         self._skip_space()
         pattern = ""
         has_pattern = self._text.startswith(",", self._at)
-        if not has_pattern and Of.WHOLE not in METRICS[of].of:
-            named, like = METRICS[of].named or "function", METRICS[of].example
-            raise self._error(f"', ' and a {named}, as in growth({of}, {like}) <= 1.05")
+        if not has_pattern and Subject.WHOLE not in METRICS[metric].subjects:
+            named, like = METRICS[metric].named or "function", METRICS[metric].example
+            raise self._error(f"', ' and a {named}, as in growth({metric}, {like}) <= 1.05")
         if has_pattern:
-            if Of.FUNCTIONS not in METRICS[of].of:
-                raise self._error(f"')': {_without_pattern(of)}")
+            if Subject.FUNCTIONS not in METRICS[metric].subjects:
+                raise self._error(f"')': {_without_pattern(metric)}")
             self._at += 1
-            pattern = self._pattern(of)
+            pattern = self._pattern(metric)
         self._expect(")", "')'")
-        return of, pattern
+        return metric, pattern
 
     def _pattern(self, metric: str) -> str:
         start = self._skip_space()
@@ -208,9 +208,9 @@ class _Parser:
         sides = sorted(SIDES_IN_TURNS) if metric in (CALLS, BYTECODES) else ()
         if owner not in (known := (*LIMITABLE_OWNERS, *CLIENT_OWNERS, *counted, *sides)):
             raise self._error("@" + one_of("an owner", owner, known))
-        if Of.OWNERS not in METRICS[metric].of:
+        if Subject.OWNERS not in METRICS[metric].subjects:
             raise self._error(f"a function: an owner has one share, write share(@{owner})")
-        if owner in CLIENT_OWNERS and Of.CLIENT not in METRICS[metric].of:
+        if owner in CLIENT_OWNERS and Subject.CLIENT not in METRICS[metric].subjects:
             raise self._error(f"an owner in the scheduler: @{owner} has only cpu")
         self._at = start + 1 + len(owner)
 

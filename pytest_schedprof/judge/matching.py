@@ -9,7 +9,7 @@ from pytest_schedprof.judge.estimate import MIN_ROUNDS
 from pytest_schedprof.judge.figures import Measurement, kind_of
 from pytest_schedprof.model.comparison import Setting
 from pytest_schedprof.model.limit import MIN_SAMPLES
-from pytest_schedprof.model.metric import DECISIONS, INSTRUCTIONS, METRICS, Of
+from pytest_schedprof.model.metric import DECISIONS, INSTRUCTIONS, METRICS, Subject
 from pytest_schedprof.model.profile import EVERYTHING, WORDS
 from pytest_schedprof.model.result import BackendResult, Result
 
@@ -43,8 +43,10 @@ def measurements(results: Sequence[Result]) -> dict[tuple[str, str], list[Measur
     """Group usable results by test ID and backend, the newest first."""
     groups: dict[tuple[str, str], list[Measurement]] = {}
     for result in sorted(results, key=lambda result: result.started_at, reverse=True):
-        for of in result.backends if result.is_usable else ():
-            groups.setdefault((result.test_id, of.backend), []).append(Measurement(result, of))
+        for backend in result.backends if result.is_usable else ():
+            groups.setdefault((result.test_id, backend.backend), []).append(
+                Measurement(result, backend)
+            )
     return groups
 
 
@@ -57,8 +59,8 @@ def obstacle(before: Measurement, after: Measurement) -> str:
 
 
 def _obstacles(before: Measurement, after: Measurement) -> Iterator[str]:
-    yield _differing("mode", before.of.mode, after.of.mode)
-    yield _other_modules(before.of, after.of)
+    yield _differing("mode", before.backend.mode, after.backend.mode)
+    yield _other_modules(before.backend, after.backend)
     scales = (",".join(map(str, side.scales)) for side in (before, after))
     yield _differing("scale", *scales)
     yield another_kind(before.result, after.result)
@@ -69,9 +71,9 @@ def _obstacles(before: Measurement, after: Measurement) -> Iterator[str]:
 def doubt_of_sides(before: Measurement, after: Measurement) -> str:
     """Return why nothing of the two can be compared, empty if it can."""
     for name, side in (("baseline", before), ("run", after)):
-        if side.of.doubt:
-            return f"the {name} cannot be judged: {side.of.doubt}"
-        if not side.of.window.tasks and not side.result.is_own_virtual:
+        if side.backend.doubt:
+            return f"the {name} cannot be judged: {side.backend.doubt}"
+        if not side.backend.window.tasks and not side.result.is_own_virtual:
             return f"the {name} processed no task"
     return ""
 
@@ -81,10 +83,10 @@ def another_kind(before: Result, after: Result) -> str:
     return _differing("kind of cluster", kind_of(before), kind_of(after))
 
 
-def _differing(what: str, before: str, after: str) -> str:
+def _differing(fact: str, before: str, after: str) -> str:
     if before == after:
         return ""
-    return f"another {what}: the baseline has {before or 'none'}, this run {after or 'none'}"
+    return f"another {fact}: the baseline has {before or 'none'}, this run {after or 'none'}"
 
 
 def _other_modules(before: BackendResult, after: BackendResult) -> str:
@@ -100,7 +102,7 @@ _WIDE = WORDS.keys() - {EVERYTHING}
 
 def common_modules(before: Measurement, after: Measurement) -> tuple[str, ...]:
     """Return the modules that both sides counted, if one counted everything; else nothing."""
-    one, other = _chosen(before.of), _chosen(after.of)
+    one, other = _chosen(before.backend), _chosen(after.backend)
     if (EVERYTHING in one) == (EVERYTHING in other):
         return ()
     return other if EVERYTHING in one else one
@@ -116,7 +118,7 @@ def differing_modules(before: Measurement, after: Measurement) -> tuple[Setting,
     """Return the choice of modules as a setting, if only those of one side are compared."""
     if not common_modules(before, after):
         return ()
-    one, other = (" ".join(_chosen(side.of)) for side in (before, after))
+    one, other = (" ".join(_chosen(side.backend)) for side in (before, after))
     return (Setting("modules that counts counted", one, other),)
 
 
@@ -138,7 +140,9 @@ def are_whole_bodies(before: Measurement, after: Measurement) -> bool:
 
 def tasks_of_rounds(before: Measurement, after: Measurement) -> tuple[float, float] | None:
     """Return the tasks of a round of each side; None if they are about the same, and not none."""
-    one, other = (side.of.window.tasks / max(1, side.of.window.rounds) for side in (before, after))
+    one, other = (
+        side.backend.window.tasks / max(1, side.backend.window.rounds) for side in (before, after)
+    )
     is_alike = abs(other - one) <= SAME_WORK * max(one, other)
     return None if is_alike and max(one, other) else (one, other)
 
@@ -154,7 +158,9 @@ def obstacle_to_time(before: Measurement, after: Measurement) -> str:
 
 def too_few_samples(before: Measurement, after: Measurement) -> str:
     """Return why shares cannot be compared if either side has too few samples."""
-    samples = [side.of.shares.busy_samples if side.of.shares else 0 for side in (before, after)]
+    samples = [
+        side.backend.shares.busy_samples if side.backend.shares else 0 for side in (before, after)
+    ]
     if min(samples) < MIN_SAMPLES:
         return f"{min(samples)} busy samples, at least {MIN_SAMPLES} are needed"
     return ""
@@ -165,7 +171,7 @@ def obstacle_in_turns(before: Measurement, after: Measurement) -> str:
 
     Too few pairs of rounds do not tell the scatter.
     """
-    pairs = min(side.of.window.rounds // max(1, len(side.scales)) for side in (before, after))
+    pairs = min(side.backend.window.rounds // max(1, len(side.scales)) for side in (before, after))
     if (doubt := doubt_of_sides(before, after)) or pairs >= MIN_ROUNDS:
         return doubt
     remedy = "give a larger budget, or the test less work"
@@ -192,7 +198,7 @@ def obstacle_to_metric(
         return reason
     if before.python == after.python:
         return ""
-    if Of.FUNCTIONS in METRICS[metric].of:
+    if Subject.FUNCTIONS in METRICS[metric].subjects:
         return f"bytecodes of Python {before.python} and {after.python} are not the same"
     return ""
 
@@ -263,7 +269,7 @@ def alike(earlier: Sequence[Measurement], after: Measurement) -> list[Measuremen
 
     CPU time and shares need the same machine too.
     """
-    is_timed = after.of.shares is not None
+    is_timed = after.backend.shares is not None
     return [
         before
         for before in earlier

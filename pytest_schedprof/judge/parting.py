@@ -27,9 +27,9 @@ def part_by_hash(before: Sequence[str], after: Sequence[str]) -> FirstDifference
     if not pairs:
         return None
     differing = [number for number, (one, other) in enumerate(pairs) if one != other]
-    what = Difference.UNKNOWN if differing else Difference.NOTHING
+    difference = Difference.UNKNOWN if differing else Difference.NOTHING
     number = differing[0] if differing else 0
-    return FirstDifference(what, pairs[number], number + 1, len(pairs))
+    return FirstDifference(difference, pairs[number], number + 1, len(pairs))
 
 
 def with_first_difference(comparison: Comparison, before: Reader, after: Reader) -> Comparison:
@@ -84,13 +84,13 @@ def part(before: Decided, after: Decided) -> FirstDifference:
     keys, their_keys = {step.key for step in ours}, {step.key for step in theirs}
     ours_only, theirs_only = (_first_alone(ours, their_keys), _first_alone(theirs, keys))
     if ours_only is not None and theirs_only is not None:
-        what, places = Difference.GRAPH, (ours_only, theirs_only)
+        difference, places = Difference.GRAPH, (ours_only, theirs_only)
     else:
-        what, places = _what(one, other), (index, index)
-    later = _next_about(one, theirs, index) if what is Difference.TASK else None
+        difference, places = _what(one, other), (index, index)
+    later = _next_about(one, theirs, index) if difference is Difference.TASK else None
     moved, tasks = _moved(before, after)
     return FirstDifference(
-        what,
+        difference,
         hashes,
         alike=index,
         before=choice_at(before, places[0]),
@@ -144,18 +144,24 @@ def _next_about(step: Step | None, theirs: Sequence[Step], index: int) -> int | 
 
 def choice_at(side: Decided, index: int) -> Choice | None:
     """Return a decision with what was compared for it; None beyond the last one."""
-    of = side.choices
-    if index >= len(of.at):
+    columns = side.choices
+    if index >= len(columns.at):
         return None
-    chosen = of.worker, of.occupancy, of.processing, of.fetch
-    other = of.other, of.other_occupancy, of.other_processing, of.other_fetch
+    chosen = columns.worker, columns.occupancy, columns.processing, columns.fetch
+    other = columns.other, columns.other_occupancy, columns.other_processing, columns.other_fetch
     worker, best = (
         _seen(side, *(column[index] for column in columns)) for columns in (chosen, other)
     )
     assert worker is not None
-    kind, key = KINDS[of.kind[index]], side.keys[of.key[index]]
+    kind, key = KINDS[columns.kind[index]], side.keys[columns.key[index]]
     return Choice(
-        of.at[index] / 1e6, kind, key, worker, RULES[of.rule[index]], of.others[index], best
+        columns.at[index] / 1e6,
+        kind,
+        key,
+        worker,
+        RULES[columns.rule[index]],
+        columns.others[index],
+        best,
     )
 
 
@@ -170,5 +176,5 @@ def _seen(
 def _moved(before: Decided, after: Decided) -> tuple[int, int]:
     """Return how many tasks finished on another worker, and how many finished on both sides."""
     places, theirs = before.places(), after.places()
-    both = places.keys() & theirs.keys()
-    return sum(places[key] != theirs[key] for key in both), len(both)
+    keys = places.keys() & theirs.keys()
+    return sum(places[key] != theirs[key] for key in keys), len(keys)

@@ -43,15 +43,16 @@ def phases_of(results: Sequence[BackendResult]) -> Phases | None:
     return Phases(window.tasks, phases, best.backend, best.shares.busy_samples)
 
 
-def _timed(where: str, names: Sequence[str], window: Window) -> Iterator[Phase]:
+def _timed(process: str, names: Sequence[str], window: Window) -> Iterator[Phase]:
     """Yield phases whose CPU time was read from clocks, of those segments that have them."""
     for name in names:
         clocks = [
-            segment.client if where == "client" else segment.workers for segment in window.segments
+            segment.client if process == "client" else segment.workers
+            for segment in window.segments
         ]
         spent = [times[name] for times in clocks if name in times]
         if spent:
-            yield Phase(where, name, sum(spent) / window.tasks)
+            yield Phase(process, name, sum(spent) / window.tasks)
 
 
 def _scheduler(shares: SampledShares, window: Window) -> Iterator[Phase]:

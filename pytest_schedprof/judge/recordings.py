@@ -190,7 +190,7 @@ def read_lines(directory: Path, backend: BackendResult) -> tuple[Lines, Lines]:
         Samples of each line with those of what it called, where a sample counts once for each line;
         and samples of the line itself.
     """
-    both: dict[Function, Counter[int]] = defaultdict(Counter)
+    lines: dict[Function, Counter[int]] = defaultdict(Counter)
     own: dict[Function, Counter[int]] = defaultdict(Counter)
     functions = backend.shares.functions if backend.shares else ()
     is_shared = bool(backend.shares and backend.shares.is_shared)
@@ -200,12 +200,12 @@ def read_lines(directory: Path, backend: BackendResult) -> tuple[Lines, Lines]:
             content = read_speedscope(read_kept(inside(directory, file)))
             for places, count in _busy_places(content, names, is_shared=is_shared):
                 for function, line in dict.fromkeys(places):  # in an order that is always the same
-                    both[function][line] += count
+                    lines[function][line] += count
                 function, line = places[-1]
                 own[function][line] += count
     except SchedprofError:
         return {}, {}
-    return both, own
+    return lines, own
 
 
 def _busy_places(
@@ -289,16 +289,22 @@ class Other:
     stacks: Mapping[Key, Counter[Stack]] = field(default_factory=dict)
     """Those that the baseline keeps."""
 
-    def samples(self, of: BackendResult) -> Counter[Stack]:
+    def samples(self, backend: BackendResult) -> Counter[Stack]:
         """Return the busy samples of one of its backends; nothing if they are not kept."""
-        return read_samples(self.directory, of).stacks if self.directory else self._kept(of)
+        return (
+            read_samples(self.directory, backend).stacks if self.directory else self._kept(backend)
+        )
 
-    def calls(self, of: BackendResult, known: KnownBackends) -> Counter[Stack]:
+    def calls(self, backend: BackendResult, known: KnownBackends) -> Counter[Stack]:
         """Return what calls cost by one of its backends; nothing if that is not kept."""
-        return read_calls(self.directory, of, known).stacks if self.directory else self._kept(of)
+        return (
+            read_calls(self.directory, backend, known).stacks
+            if self.directory
+            else self._kept(backend)
+        )
 
-    def _kept(self, of: BackendResult) -> Counter[Stack]:
-        return self.stacks.get(Key(self.result.test_id, of.backend, of.mode), Counter())
+    def _kept(self, backend: BackendResult) -> Counter[Stack]:
+        return self.stacks.get(Key(self.result.test_id, backend.backend, backend.mode), Counter())
 
 
 def other_of(
@@ -307,7 +313,11 @@ def other_of(
     """Return the test in another run, or the other side of a test in turns, or the saved test."""
     if run is not None:
         attempts = run.attempts(test.entry.test_id)
-        usable = ((of.result, of.directory) for of in attempts if of.result and of.result.is_usable)
+        usable = (
+            (kept.result, kept.directory)
+            for kept in attempts
+            if kept.result and kept.result.is_usable
+        )
         *_, last = None, *(Other(run.path.name, *attempt) for attempt in usable)
         return last
     if test.result is None:

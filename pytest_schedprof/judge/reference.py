@@ -105,7 +105,7 @@ class Reference:
         return frozenset(test_id for test_id, _ in self._measurements)
 
     def _candidates(self, after: Measurement) -> Sequence[Measurement]:
-        return self._measurements.get((after.result.test_id, after.of.backend), ())
+        return self._measurements.get((after.result.test_id, after.backend.backend), ())
 
     def before(self, after: Measurement) -> Before:
         """Return what one backend measured of the same test earlier."""
@@ -127,7 +127,7 @@ class Reference:
 
     def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
         """Return the comparison; none for a new test."""
-        key = (after.result.test_id, after.of.backend)
+        key = (after.result.test_id, after.backend.backend)
         candidates = with_earlier(self._candidates(after), self.earlier, *key)
         if not candidates and after.result.test_id not in self.test_ids:
             return []
@@ -146,7 +146,9 @@ class InTurns:
     """The rate of false alarms of its comparison."""
 
     def _before(self, after: Measurement) -> Measurement | None:
-        same = (backend for backend in self.result.backends if backend.backend == after.of.backend)
+        same = (
+            backend for backend in self.result.backends if backend.backend == after.backend.backend
+        )
         return next((Measurement(self.result, backend) for backend in same), None)
 
     def before(self, after: Measurement) -> Before:
@@ -182,7 +184,7 @@ class Before:
     def doubt(self, metric: str, subjects: Sequence[str] = ()) -> str:
         if self.before is None:
             return self.reason
-        costs = self.before.of.costs
+        costs = self.before.backend.costs
         if costs is not None and not has_figure(metric, costs.whole):
             return f"the baseline has no {metric}"
         if METRICS[metric].is_exact:
@@ -190,7 +192,7 @@ class Before:
         if METRICS[metric].is_peak:
             is_time = METRICS[metric].units is TIME
             return another_machine(self.before.result, self.after.result) if is_time else ""
-        if self.after.of.shares is not None:
+        if self.after.backend.shares is not None:
             return obstacle_to_time(self.before, self.after)
         return another_machine(self.before.result, self.after.result) or other_work(
             self.before, self.after
@@ -200,7 +202,7 @@ class Before:
         assert self.before is not None
         if METRICS[metric].is_sampled:
             return self._timed(self.before, metric, subject)
-        tasks = self.before.of.window.tasks
+        tasks = self.before.backend.window.tasks
         value = METRICS[metric].divided(self._cost(metric, subject), tasks)
         estimate = (exactly if METRICS[metric].is_exact else roughly)(value, tasks)
         most = 0.0 if value or ":" not in subject else self._cost(metric, line_of(subject)) / tasks
@@ -213,7 +215,7 @@ class Before:
 
     @cached_property
     def _names(self) -> frozenset[tuple[str, str]]:
-        costs = self.before.of.costs if self.before else None
+        costs = self.before.backend.costs if self.before else None
         functions = costs.functions if costs else ()
         return frozenset((metric, cost.function) for cost in functions for metric in cost.total)
 
@@ -228,7 +230,7 @@ class Before:
 
     def _cost(self, metric: str, subject: str) -> float:
         """Return a cost over the whole window, as in the record."""
-        costs = self.before.of.costs if self.before else None
+        costs = self.before.backend.costs if self.before else None
         if costs is None:
             return 0.0
         if not subject and metric in costs.whole:

@@ -13,7 +13,16 @@ from typing import TypeAlias
 from pytest_schedprof.judge.change_points import NEIGHBOURS, course, scatter
 from pytest_schedprof.judge.estimate import OF_EACH_RUN, Figure, critical
 from pytest_schedprof.model.limit import Verdict
-from pytest_schedprof.model.metric import CPU, METRICS, PERCENT, RANKED, SELF, SHARE, Of, own_part
+from pytest_schedprof.model.metric import (
+    CPU,
+    METRICS,
+    PERCENT,
+    RANKED,
+    SELF,
+    SHARE,
+    Subject,
+    own_part,
+)
 from pytest_schedprof.model.profile import compile_pattern
 from pytest_schedprof.model.result import (
     WHOLE,
@@ -95,7 +104,9 @@ def _of_test(
             moment = Moment(run.run_id, run.started_at, run.commit, version)
             for setting, amounts in _settings(result):
                 nights[setting].append((moment, amounts))
-    series = [of for setting in sorted(nights) for of in _series(setting, nights[setting], choice)]
+    series = [
+        series for setting in sorted(nights) for series in _series(setting, nights[setting], choice)
+    ]
     return series, skipped
 
 
@@ -213,9 +224,9 @@ def _of_functions(
     for cost in functions:
         owners[cost.owner] += cost.total.get(own, 0)
     together = sum(owners.values())
-    if is_summed and Of.WHOLE in METRICS[metric].of:
+    if is_summed and Subject.WHOLE in METRICS[metric].subjects:
         yield (metric, ""), Amount(together / divisor)
-    for owner, amount in owners.items() if Of.OWNERS in METRICS[metric].of else ():
+    for owner, amount in owners.items() if Subject.OWNERS in METRICS[metric].subjects else ():
         yield (metric, f"@{owner}"), Amount(amount / divisor)
     for cost in functions:
         part = cost.total.get(own, 0) / together if together else 0.0
@@ -270,7 +281,7 @@ def departure(values: Sequence[float]) -> float:
     if min(values) == max(values):
         return 0.0
     around = range(len(values) - NEIGHBOURS + 1)
-    windows = (values[at : at + NEIGHBOURS] for at in around)
+    windows = (values[place : place + NEIGHBOURS] for place in around)
     return max((abs(near[NEIGHBOURS // 2] - median(near)) for near in windows), default=0.0)
 
 

@@ -413,7 +413,7 @@ def blocks_for(busy_samples: int) -> int:
 
 
 def _tally(
-    kept: Sequence[BusyStack | None], parts: Iterable[list[int]], whose: Sequence[SpanName]
+    kept: Sequence[BusyStack | None], parts: Iterable[list[int]], spans: Sequence[SpanName]
 ) -> Tally:
     tally = Tally()
     for index, count in Counter(chain.from_iterable(parts)).items():
@@ -421,8 +421,8 @@ def _tally(
             tally.busy += count
             tally.owners[busy.owner] += count
             tally.own[busy.stack[-1]] += count
-            if whose:
-                tally.spans[whose[index]] += count
+            if spans:
+                tally.spans[spans[index]] += count
             for function in set(busy.stack):  # a set: recursion counts once
                 tally.inclusive[function] += count
     return tally

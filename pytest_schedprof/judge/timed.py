@@ -49,16 +49,16 @@ SAMPLES = (
     "more work"
 )
 
-SCALES = "rounds of several scales do not show how much {what}: run the test at one scale"
+SCALES = "rounds of several scales do not show how much {scatter}: run the test at one scale"
 
-ONE_ROUND = "fewer than three rounds do not show how much {what}: run three or more"
+ONE_ROUND = "fewer than three rounds do not show how much {scatter}: run three or more"
 
 ROUNDS = (
-    "between the rounds {what} too much to tell: run more of them, or both versions in turns "
+    "between the rounds {scatter} too much to tell: run more of them, or both versions in turns "
     "(--schedprof-against)"
 )
 
-PAIRS = "between the pairs of rounds {what} too much to tell: give a larger budget"
+PAIRS = "between the pairs of rounds {scatter} too much to tell: give a larger budget"
 
 SIZE = "it rose, perhaps by the {least} from which on it counts: run more rounds"
 
@@ -249,13 +249,15 @@ def _advice(before: Measurement, after: Measurement, *, in_turns: bool) -> dict[
     sides = before, after
     has_rounds = {
         CPU: min(len(side.cpu_of_rounds) for side in sides) >= MIN_ROUNDS,
-        SHARE: all(side.of.shares and side.of.shares.inference == "rounds" for side in sides),
+        SHARE: all(
+            side.backend.shares and side.backend.shares.inference == "rounds" for side in sides
+        ),
     }
     of_rounds = PAIRS if in_turns else ROUNDS
     without = SCALES if len(after.scales) > 1 else ONE_ROUND
     return {
-        metric: (of_rounds if has_rounds[metric] else without).format(what=what)
-        for metric, what in ((CPU, "CPU time varies"), (SHARE, "shares vary"))
+        metric: (of_rounds if has_rounds[metric] else without).format(scatter=text)
+        for metric, text in ((CPU, "CPU time varies"), (SHARE, "shares vary"))
     }
 
 
@@ -284,13 +286,13 @@ def _pairs(changes: Sequence[Change]) -> Iterator[tuple[str, str]]:
         if not _has_gone(change.after, change.before):
             continue
         alike = [
-            gone
-            for gone in free
-            if _is_one_place(gone, change)
-            and min(gone.before, change.after) >= COVERED * max(gone.before, change.after)
+            candidate
+            for candidate in free
+            if _is_one_place(candidate, change)
+            and min(candidate.before, change.after) >= COVERED * max(candidate.before, change.after)
         ]
         if alike:
-            nearest = min(alike, key=lambda gone: abs(gone.before - change.after))
+            nearest = min(alike, key=lambda candidate: abs(candidate.before - change.after))
             free.remove(nearest)
             yield change.subject, nearest.subject
 

@@ -94,8 +94,8 @@ def _subjects(limit: Limit, measurements: Measurements, known: Sequence[Function
 def _names_nothing(limit: Limit, measurements: Measurements) -> str:
     named = METRICS[limit.measured].named
     if named:
-        there = ", ".join(sorted(measurements.seen(limit.measured))[:MOST_NAMED]) or "none"
-        return f"{limit.pattern!r} names no {named} of the test; there were: {there}"
+        names = ", ".join(sorted(measurements.seen(limit.measured))[:MOST_NAMED]) or "none"
+        return f"{limit.pattern!r} names no {named} of the test; there were: {names}"
     near = hint(limit.pattern, measurements.seen(limit.measured))
     return (
         f"{limit.pattern!r} names nothing in the scheduler's code{near}; see `functions` in a "
@@ -120,8 +120,8 @@ def _findings(
     together: dict[str, list[str]] = defaultdict(list)
     for subject in subjects:
         if not (baseline and limit.is_relative):
-            of = measurements.growth if limit.of else measurements.of
-            now = of(limit.measured, subject)
+            value = measurements.growth if limit.of else measurements.of
+            now = value(limit.measured, subject)
             yield Finding(subject, now, _verdict(now.low, now.high, limit.bound))
         elif limit.pattern.endswith(":*"):
             together[baseline.line(limit.metric, subject)].append(subject)

@@ -116,7 +116,10 @@ def keep_rounds(recorder: Recorder, directory: Path) -> dict[str, tuple[str, ...
         ArtifactError: if one cannot be written.
     """
     recorded = _recorded(recorder, [])
-    return {of.backend.name: of.keep_raws(directory)["scheduler"] for of in recorded}
+    return {
+        recording.backend.name: recording.keep_raws(directory)["scheduler"]
+        for recording in recorded
+    }
 
 
 def _recorded(recorder: Recorder, errors: list[SchedprofError]) -> Iterator[_Recorded]:
@@ -182,7 +185,7 @@ class _Recorded:
         """
         elsewhere = {name: raws for name, (_, raws) in self._elsewhere().items()}
         return {
-            name: tuple(self._keep_raw(*of) for of in _stems(directory, name, raws))
+            name: tuple(self._keep_raw(*stem) for stem in _stems(directory, name, raws))
             for name, raws in {"scheduler": self._raws, **elsewhere}.items()
         }
 
@@ -245,8 +248,8 @@ class _Recorded:
         return names.name_places(places)
 
     def _measurements(self, profiles: list[list[Profile]]) -> Shares | Costs:
-        costs = Costs([self._unit(*of) for of in zip(self.rounds, profiles, strict=True)])
-        samples = [[p for p in of if isinstance(p, SampleProfile)] for of in profiles]
+        costs = Costs([self._unit(*round_) for round_ in zip(self.rounds, profiles, strict=True)])
+        samples = [[p for p in round_ if isinstance(p, SampleProfile)] for round_ in profiles]
         if any(samples):
             return shares_of(samples, drift=self.backend.drift, whole=costs)
         return costs
@@ -266,7 +269,7 @@ class _Recorded:
     ) -> Iterator[LimitResult]:
         mine = [limit for limit in limits if limit.measured in self.backend.metrics]
         known = self._functions_of(mine)
-        client = ClientCosts([[segment.facts for segment in of] for of in self.rounds])
+        client = ClientCosts([[segment.facts for segment in segments] for segments in self.rounds])
         for limit in mine:
             held: Measurements = client if limit.is_of_client else measurements
             try:
@@ -296,7 +299,7 @@ class _Recorded:
         limits: Sequence[Limit],
     ) -> BackendResult:
         """Return the result without the verdicts of limits and without files."""
-        profiles = [profile for of in profiles_of_rounds for profile in of]
+        profiles = [profile for profiles in profiles_of_rounds for profile in profiles]
         costs = [profile for profile in profiles if isinstance(profile, CostProfile)]
         named = [limit.pattern for limit in limits if not has_wildcard(limit.pattern)]
         segments = tuple(segment.facts for segment in self._segments)

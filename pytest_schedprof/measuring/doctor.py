@@ -88,7 +88,7 @@ def _examined(
     timeout_s: float,
 ) -> Checkup:
     directory = os.getcwd()  # artifacts are kept there
-    mine, there = Machine(**checkup.examine()), Machine(**control.call(checkup.examine))
+    mine, scheduler = Machine(**checkup.examine()), Machine(**control.call(checkup.examine))
     mine = replace(mine, directory=directory, free_bytes=checkup.free_bytes(directory))
     is_main_thread = control.call(checkup.is_in_main_thread)
     checks = []
@@ -101,13 +101,13 @@ def _examined(
             continue
         check_it = _checked_apart if is_own and backend.launcher else _checked
         check = check_it(backend, control, is_chosen=name in chosen, timeout_s=timeout_s)
-        notes = dict(backend.notes(there, is_main_thread=is_main_thread))
+        notes = dict(backend.notes(scheduler, is_main_thread=is_main_thread))
         checks.append(replace(check, notes=notes))
     return Checkup(
         address=control.address,
         is_own=is_own,
         here=mine,
-        scheduler=there,
+        scheduler=scheduler,
         workers=len(control.call(facts.describe)["workers"]),
         loop_in_main_thread=is_main_thread,
         privileges=read_privileges(control.call(checkup.privileges)),
@@ -115,16 +115,18 @@ def _examined(
         clock=min(
             (_round_trip(control) for _ in range(ROUND_TRIPS)), key=lambda it: it.uncertainty
         ),
-        differences=differences(mine.versions, there.versions, python=(mine.python, there.python)),
+        differences=differences(
+            mine.versions, scheduler.versions, python=(mine.python, scheduler.python)
+        ),
         backends=tuple(checks),
     )
 
 
 def _round_trip(control: Control) -> ClockOffset:
-    sent_at, begun = time.time(), time.perf_counter()
-    theirs: float = control.call(checkup.now)
-    half = (time.perf_counter() - begun) / 2  # the answer was given somewhere in the middle
-    return ClockOffset(theirs - (sent_at + half), half)
+    sent_at, start = time.time(), time.perf_counter()
+    answer: float = control.call(checkup.now)
+    half = (time.perf_counter() - start) / 2  # the answer was given somewhere in the middle
+    return ClockOffset(answer - (sent_at + half), half)
 
 
 def _checked_apart(
@@ -158,7 +160,7 @@ def _checked(
     backend: Backend, control: Control, *, is_chosen: bool, timeout_s: float
 ) -> BackendCheck:
     """Record for a moment and read the profile."""
-    begun = time.perf_counter()
+    start = time.perf_counter()
     reason, remedies = "", tuple[str, ...]()
     try:
         recording = backend.start(control, timeout_s=timeout_s)
@@ -170,7 +172,7 @@ def _checked(
         raise
     except Exception as error:  # other backends may still work
         reason = str(as_own(error))
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     reason = reason.removeprefix("schedprof: ")
     return BackendCheck(
         backend.name, is_chosen, not reason, seconds, reason, remedies, rank=backend.rank

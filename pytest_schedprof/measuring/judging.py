@@ -87,8 +87,15 @@ def complaint(record: Result, directory: Path | None, plan: Plan, command: str) 
     rises = [changes for comparison in binding if (changes := regressions(comparison))]
     lines += [f"schedprof: regressed against {since}: {changes}" for changes in rises]
     if is_strict:
-        unsure = [of for of in binding if not regressions(of) and of.verdict is not Verdict.PASS]
-        lines += [f"schedprof: undecided against {since}: {undecided(of)}" for of in unsure]
+        unsure = [
+            comparison
+            for comparison in binding
+            if not regressions(comparison) and comparison.verdict is not Verdict.PASS
+        ]
+        lines += [
+            f"schedprof: undecided against {since}: {undecided(comparison)}"
+            for comparison in unsure
+        ]
     if rises:
         test = shlex.quote(record.test_id)
         lines.append(f"  why:    schedprof explain {test}")
@@ -143,9 +150,13 @@ def judge_test(plan: Plan, sides: Sides, alpha: float, directory: Path | None) -
     null = replace(earlier, reference=_in_turns(sides.null, alpha) if sides.null else None)
     before_null = _decisions_of(sides.null, NULL, directory)
     return Compared(
-        tuple(with_first_difference(of, before, after) for of in _compare(plan, earlier, assessed)),
         tuple(
-            with_first_difference(of, before_null, after) for of in _compare(plan, null, assessed)
+            with_first_difference(comparison, before, after)
+            for comparison in _compare(plan, earlier, assessed)
+        ),
+        tuple(
+            with_first_difference(comparison, before_null, after)
+            for comparison in _compare(plan, null, assessed)
         ),
     )
 
@@ -186,8 +197,12 @@ def _compare(plan: Plan, earlier: Earlier, assessed: Assessment) -> list[Compari
     A test whose limits are relative has said what a regression is: no other one is binding.
     """
     is_binding = not any(limit.is_relative for limit in plan.limits)
-    compared = (one for of in assessed.backends for one in earlier.compare(of, is_binding))
-    return [with_tolerance(one, plan.settings.tolerance) for one in compared]
+    compared = (
+        comparison
+        for backend in assessed.backends
+        for comparison in earlier.compare(backend, is_binding)
+    )
+    return [with_tolerance(comparison, plan.settings.tolerance) for comparison in compared]
 
 
 def _decisions_of(side: Side | None, name: str, directory: Path | None) -> Reader:

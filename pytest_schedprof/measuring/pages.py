@@ -111,10 +111,12 @@ class _Pages:
         row = row_of(test, self._known)
         if test.result is None:
             return row, []
-        reasons = [of for of in self._explained or () if of.test_id == entry.test_id]
+        reasons = [reason for reason in self._explained or () if reason.test_id == entry.test_id]
         if self._explained is None and test.result.has_regressed:
             reasons = list(why_regressed([KeptTest(test.directory, test.result)], self._pairs))
-        past = shown_series(of for of in self._series if of.setting.test_id == entry.test_id)
+        past = shown_series(
+            series for series in self._series if series.setting.test_id == entry.test_id
+        )
         other = other_of(test, self._before, self._saved)
         text = page_of_test(test, self._run.path, other, self._known, reasons, past)
         write(test.directory / PAGE, _encoded(text))

@@ -66,18 +66,20 @@ class Plan:
     @property
     def rounds(self) -> int:
         """How often the body runs; if nothing says it, as often as a comparison needs."""
-        of = self.settings
-        are_alike = of.cluster == VIRTUAL and all(one.is_reproduced for one in self.backends)
-        needed = ROUNDS_TO_COMPARE if (of.save or of.compare) and not are_alike else 1
-        return of.rounds or needed
+        settings = self.settings
+        are_alike = settings.cluster == VIRTUAL and all(
+            backend.is_reproduced for backend in self.backends
+        )
+        needed = ROUNDS_TO_COMPARE if (settings.save or settings.compare) and not are_alike else 1
+        return settings.rounds or needed
 
     @property
     def needs_scheduler(self) -> str | None:
         """What must have a scheduler: empty if the test as a whole, None if nothing of it."""
         if not any(limit.measured == CLIENT_BYTECODES for limit in self.settings.limit):
             return ""
-        limits = (of for of in self.settings.limit if of.measured != CLIENT_BYTECODES)
-        backends = (of for of in self.backends if CLIENT_BYTECODES not in of.metrics)
+        limits = (limit for limit in self.settings.limit if limit.measured != CLIENT_BYTECODES)
+        backends = (backend for backend in self.backends if CLIENT_BYTECODES not in backend.metrics)
         needs = (
             *(f"limit {str(limit)!r}" for limit in limits),
             *(f"backend {backend.name}" for backend in backends),
@@ -97,7 +99,7 @@ class Plan:
     @property
     def launcher(self) -> tuple[str, ...]:
         """Command that starts the scheduler's interpreter, if a backend needs one."""
-        return next((of.launcher for of in self.backends if of.launcher), ())
+        return next((backend.launcher for backend in self.backends if backend.launcher), ())
 
     @property
     def interim_checks(self) -> InterimChecks:
@@ -183,7 +185,7 @@ def choose_backends(
     for metric in metrics:
         if not any(metric in registry.facts_of(name).measures for name in names):
             ordered = _preferred(best, registry)
-            able = (of for of in ordered if metric in registry.facts_of(of).measures)
+            able = (name for name in ordered if metric in registry.facts_of(name).measures)
             names.extend(islice(_installed_first(able, registry) if is_ours else able, 1))
     is_elsewhere = "://" in settings.cluster or len(settings.targets) > 1
     default = best if in_main_thread or is_elsewhere else MOST_EXACT
@@ -263,7 +265,7 @@ def make_plan(
     unjudged = [limit for limit in own_limits if limit.measured not in measured]
     if unjudged and not settings.is_forced:  # a mistake, unless the run chose the backends
         metric = unjudged[0].measured
-        able = recommended(of for of in registry.facts.values() if metric in of.measures)
+        able = recommended(facts for facts in registry.facts.values() if metric in facts.measures)
         raise LimitError(
             f"schedprof: limit {str(unjudged[0])!r} needs a backend that measures {metric!r}; "
             f"{', '.join(settings.backend)} cannot" + (f", {listed(able)} can" if able else "")
@@ -286,7 +288,7 @@ def _check_targets(
     for target in settings.targets:
         if not _can_observe(kinds, target):
             known = registry.facts.values()
-            others = recommended(of for of in known if _can_observe(of.targets, target))
+            others = recommended(facts for facts in known if _can_observe(facts.targets, target))
             raise SettingsError(
                 f"schedprof: target {target!r} cannot be observed by "
                 f"{', '.join(settings.backend)}; {listed(others)} can"

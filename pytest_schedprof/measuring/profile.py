@@ -251,7 +251,10 @@ class SchedulerProfile:
             return None
         with TemporaryDirectory(prefix="schedprof-") as directory:
             files = keep_rounds(self._profiled.recorder, Path(directory))
-            backends = (replace(of, artifacts=files[of.backend]) for of in self._result.backends)
+            backends = (
+                replace(backend, artifacts=files[backend.backend])
+                for backend in self._result.backends
+            )
             result = replace(self._result, backends=tuple(backends))
             return cell_of(result, Path(directory), BackendRegistry().facts)
 
@@ -334,12 +337,12 @@ def _warned(result: Result, backends: Sequence[Backend]) -> Result:
     measured the instruments of evidence too.
     """
     for name in (backend.name for backend in backends if backend.disturbs):
-        beside = f"recorded while {name} slowed the scheduler down"
+        note = f"recorded while {name} slowed the scheduler down"
         own = "all figures include the cost of gathering evidence" if result.evidence else ""
-        texts = [own if of.backend == name else beside for of in result.backends]
+        texts = [own if backend.backend == name else note for backend in result.backends]
         noted = (
-            replace(of, warnings=(*of.warnings, text)) if text else of
-            for of, text in zip(result.backends, texts, strict=True)
+            replace(backend, warnings=(*backend.warnings, text)) if text else backend
+            for backend, text in zip(result.backends, texts, strict=True)
         )
         result = replace(result, backends=tuple(noted))
     return result

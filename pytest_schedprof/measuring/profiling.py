@@ -94,12 +94,12 @@ class Schedule:
         )
 
     def _in_turns(self, against: Side) -> Iterator[tuple[BodyRun, Side]]:
-        begun = time.monotonic()
+        start = time.monotonic()
         for pair in count(1):
             for side in self._plan.interim_checks.order(self.sides.all, pair):
                 yield from ((body_run, side) for body_run in self._plan.runs_of_a_round)
             self._whole_pairs = pair
-            if self._is_enough(pair, time.monotonic() - begun, against):
+            if self._is_enough(pair, time.monotonic() - start, against):
                 return
 
     def _is_enough(self, pairs: int, elapsed_s: float, against: Side) -> bool:
@@ -248,7 +248,7 @@ class ProfiledTest:
         self.is_assessed = False
         """Whether the runs of the body are over."""
         names = {AGAINST: plan.settings.against or AGAINST, NULL: "the null arm"}
-        others = {name: self._side(of, names[name]) for name, of in other_schedulers.items()}
+        others = {name: self._side(other, names[name]) for name, other in other_schedulers.items()}
         self._tested = self._side(scheduler)
         against, null = others.get(AGAINST), others.get(NULL)
         reference = None if against else plan.reference
@@ -341,7 +341,7 @@ class ProfiledTest:
 
     def _leave(self) -> list[SchedprofError]:
         """Return what was wrong with the scheduler, now that the test's body is over."""
-        one_thread = [of.name for of in self.plan.backends if not of.sees_threads]
+        one_thread = [backend.name for backend in self.plan.backends if not backend.sees_threads]
         try:
             return self._tested.scheduler.leave(one_thread)
         except Exception as error:

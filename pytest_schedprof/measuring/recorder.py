@@ -249,8 +249,8 @@ class Recorder:
 
     def _lose(self, death: str, kept: _Open | None, client: dict[str, float]) -> None:
         is_kept = kept is not None and self._salvage(kept, client)
-        what = "its profile is kept up to then" if is_kept else "its profile is lost"
-        self.errors.append(SchedulerLostError(f"{death}; {what}"))
+        fate = "its profile is kept up to then" if is_kept else "its profile is lost"
+        self.errors.append(SchedulerLostError(f"{death}; {fate}"))
 
     def _salvage(self, opened: _Open, client: dict[str, float]) -> bool:
         """Keep profiles that survived a lost scheduler; return whether there are any.

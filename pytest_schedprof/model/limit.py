@@ -64,8 +64,8 @@ class Limit:
         return self.pattern.partition(":")[0] if kind == ANY_KIND else kind
 
     def __str__(self) -> str:
-        of = self._spelt(self.of) if self.of else ""
-        words = ", ".join(filter(None, (of, self.pattern)))
+        grown = self._spelt(self.of) if self.of else ""
+        words = ", ".join(filter(None, (grown, self.pattern)))
         subject = f"({words})" if words else ""
         return f"{self._spelt(self.metric)}{subject} <= {self._bound}"
 

@@ -69,7 +69,7 @@ BYTES = {
 }
 
 
-class Of(Flag):
+class Subject(Flag):
     """What has a figure of a metric, and so can be limited."""
 
     WHOLE = auto()
@@ -95,7 +95,7 @@ class Metric:
     rank: int = 0
     """Importance, from 1 on. Tables of functions are sorted by the most important metric that a
     backend has, and the short history on the terminal shows it. 0 if it is used for neither."""
-    of: Of = Of.WHOLE | Of.FUNCTIONS | Of.OWNERS
+    subjects: Subject = Subject.WHOLE | Subject.FUNCTIONS | Subject.OWNERS
     scatter: float = 0.0
     """How far windows of the same code differ on a cluster in virtual time, as a part of the whole.
     Smaller changes of functions are ignored."""
@@ -162,18 +162,22 @@ class Decision(Count, Peak):
     """What tells of the scheduler's decisions in virtual time, where each run is the same."""
 
 
-_FUNCTIONS = Of.WHOLE | Of.FUNCTIONS
-_SUMS = Of.WHOLE | Of.OWNERS
+_FUNCTIONS = Subject.WHOLE | Subject.FUNCTIONS
+_SUMS = Subject.WHOLE | Subject.OWNERS
 
 
 def _stall(percentile: str, *, is_extra: bool = True) -> Metric:
-    return Stall(TIME, of=Of.WHOLE, spelling=f"stall({percentile})", is_extra=is_extra)
+    return Stall(TIME, subjects=Subject.WHOLE, spelling=f"stall({percentile})", is_extra=is_extra)
 
 
 def _of_evidence(
-    kind: str, units: Mapping[str, Decimal], noun: str = "", of: Of = Of.FUNCTIONS, **more: Any
+    kind: str,
+    units: Mapping[str, Decimal],
+    noun: str = "",
+    subjects: Subject = Subject.FUNCTIONS,
+    **more: Any,
 ) -> Metric:
-    return Metric(units, noun, of=of, is_extra=True, evidence=kind, **more)
+    return Metric(units, noun, subjects=subjects, is_extra=True, evidence=kind, **more)
 
 
 ANY_KIND = "*"
@@ -199,43 +203,47 @@ DIVIDED = (CPU, BYTECODES, CLIENT_BYTECODES, INSTRUCTIONS, "seconds")
 by them."""
 
 METRICS: dict[str, Metric] = {
-    SHARE: Sampled(PERCENT, of=Of.FUNCTIONS | Of.OWNERS),
-    SELF: Sampled(PERCENT, of=Of.FUNCTIONS, is_extra=True),
-    CPU: Sampled(TIME, "of CPU", rank=1, of=_FUNCTIONS | Of.OWNERS | Of.CLIENT),
+    SHARE: Sampled(PERCENT, subjects=Subject.FUNCTIONS | Subject.OWNERS),
+    SELF: Sampled(PERCENT, subjects=Subject.FUNCTIONS, is_extra=True),
+    CPU: Sampled(TIME, "of CPU", rank=1, subjects=_FUNCTIONS | Subject.OWNERS | Subject.CLIENT),
     CALLS: Count(NUMBER, "calls", rank=4),
     BYTECODES: Count(NUMBER, "bytecodes", rank=3),
-    CLIENT_BYTECODES: Count(NUMBER, "bytecodes of the client", of=_FUNCTIONS, scatter=0.03),
+    CLIENT_BYTECODES: Count(NUMBER, "bytecodes of the client", subjects=_FUNCTIONS, scatter=0.03),
     INSTRUCTIONS: Count(NUMBER, "instructions", rank=7, scatter=0.002),
-    "seconds": Metric(TIME, rank=2, of=Of.FUNCTIONS | Of.OWNERS, own="self_seconds"),
-    TRANSITIONS: Count(NUMBER, "transitions", of=Of.WHOLE),
-    "messages_in": Traffic(NUMBER, "messages", of=Of.WHOLE),
-    "messages_out": Traffic(NUMBER, "messages", of=Of.WHOLE),
-    "bytes_in": Traffic(BYTES, of=Of.WHOLE),
-    "bytes_out": Traffic(BYTES, of=Of.WHOLE),
-    "peak": Peak(BYTES, rank=5, of=_SUMS),
-    "leaked": Peak(BYTES, rank=6, of=_SUMS),
-    "stall": Stall(TIME, "of CPU", rank=8, of=_FUNCTIONS),
+    "seconds": Metric(
+        TIME, rank=2, subjects=Subject.FUNCTIONS | Subject.OWNERS, own="self_seconds"
+    ),
+    TRANSITIONS: Count(NUMBER, "transitions", subjects=Subject.WHOLE),
+    "messages_in": Traffic(NUMBER, "messages", subjects=Subject.WHOLE),
+    "messages_out": Traffic(NUMBER, "messages", subjects=Subject.WHOLE),
+    "bytes_in": Traffic(BYTES, subjects=Subject.WHOLE),
+    "bytes_out": Traffic(BYTES, subjects=Subject.WHOLE),
+    "peak": Peak(BYTES, rank=5, subjects=_SUMS),
+    "leaked": Peak(BYTES, rank=6, subjects=_SUMS),
+    "stall": Stall(TIME, "of CPU", rank=8, subjects=_FUNCTIONS),
     "stall_p50": _stall("p50"),
     "stall_p90": _stall("p90"),
     "stall_p99": _stall("p99", is_extra=False),
     "stall_p999": _stall("p99.9"),
-    "stall_wall": Stall(TIME, "by the clock", of=_FUNCTIONS, is_extra=True),
-    "gc_pauses": Stall(NUMBER, "pauses", of=Of.WHOLE, is_extra=True),
-    "gc_pause": Stall(TIME, "of CPU", of=Of.WHOLE),
-    "gc_share": Stall(PERCENT, of=Of.WHOLE),
-    "makespan": Decision(TIME, of=Of.WHOLE),
-    "idle": Decision(TIME, "of idle threads", of=Of.WHOLE),
-    "transferred": Decision(BYTES, of=Of.WHOLE),
-    "transfers": Decision(NUMBER, "transfers", of=Of.WHOLE),
-    "spilled": Decision(BYTES, of=Of.WHOLE),
-    "held_by_worst": Decision(BYTES, of=Of.WHOLE),
-    "held_by_all": Decision(BYTES, of=Of.WHOLE),
-    "steals": Decision(NUMBER, "steals", of=Of.WHOLE),
-    "recomputed": Decision(NUMBER, "tasks", of=Of.WHOLE),
+    "stall_wall": Stall(TIME, "by the clock", subjects=_FUNCTIONS, is_extra=True),
+    "gc_pauses": Stall(NUMBER, "pauses", subjects=Subject.WHOLE, is_extra=True),
+    "gc_pause": Stall(TIME, "of CPU", subjects=Subject.WHOLE),
+    "gc_share": Stall(PERCENT, subjects=Subject.WHOLE),
+    "makespan": Decision(TIME, subjects=Subject.WHOLE),
+    "idle": Decision(TIME, "of idle threads", subjects=Subject.WHOLE),
+    "transferred": Decision(BYTES, subjects=Subject.WHOLE),
+    "transfers": Decision(NUMBER, "transfers", subjects=Subject.WHOLE),
+    "spilled": Decision(BYTES, subjects=Subject.WHOLE),
+    "held_by_worst": Decision(BYTES, subjects=Subject.WHOLE),
+    "held_by_all": Decision(BYTES, subjects=Subject.WHOLE),
+    "steals": Decision(NUMBER, "steals", subjects=Subject.WHOLE),
+    "recomputed": Decision(NUMBER, "tasks", subjects=Subject.WHOLE),
     "memory": _of_evidence("memory", BYTES, named="measure", choices=MEASURES, example=MEASURES[0]),
-    "transfers_bytes": _of_evidence("transfers", BYTES, of=Of.WHOLE, spelling="transfers(bytes)"),
+    "transfers_bytes": _of_evidence(
+        "transfers", BYTES, subjects=Subject.WHOLE, spelling="transfers(bytes)"
+    ),
     "transfers_count": _of_evidence(
-        "transfers", NUMBER, "transfers", of=Of.WHOLE, spelling="transfers(count)"
+        "transfers", NUMBER, "transfers", subjects=Subject.WHOLE, spelling="transfers(count)"
     ),
     "duration": _of_evidence("tasks", TIME, "per task", _FUNCTIONS, named="task", example="inc"),
     "phase": _of_evidence(

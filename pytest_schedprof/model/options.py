@@ -148,7 +148,7 @@ class NoOptions:
 
 
 def read_options(
-    kind: type[T], owner: str, raw: Mapping[str, object], *, what: str = "backend"
+    kind: type[T], owner: str, raw: Mapping[str, object], *, noun: str = "backend"
 ) -> T:
     """Build the dataclass of a backend's options, or of those of another thing that has some.
 
@@ -159,7 +159,7 @@ def read_options(
     for name in raw:
         if name not in readers:
             raise SettingsError(
-                f"schedprof: {what} {owner!r} has no option {name!r}{hint(name, readers)}; "
+                f"schedprof: {noun} {owner!r} has no option {name!r}{hint(name, readers)}; "
                 f"known: {', '.join(sorted(readers)) or 'none'}"
             )
     values = {name: readers[name].value(f"option {owner}.{name}", raw[name]) for name in raw}

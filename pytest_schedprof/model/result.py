@@ -115,8 +115,8 @@ def differences(
 ) -> tuple[str, ...]:
     """Return the differences of two sides in words; `python` has both versions of Python."""
     sides = [("Python", *python)]
-    both = [name for name in of_test if name in of_scheduler]
-    sides += [(name, of_test[name], of_scheduler[name]) for name in both]
+    names = [name for name in of_test if name in of_scheduler]
+    sides += [(name, of_test[name], of_scheduler[name]) for name in names]
     return tuple(
         f"{name} is {one} where the tests run and {other} where the scheduler does"
         for name, one, other in sides
@@ -368,9 +368,13 @@ class Result:
     """Comparisons with the same code on another scheduler: a regression here is a false alarm."""
     schema_version: int = SCHEMA_VERSION
 
-    def counterpart(self, one: BackendResult) -> BackendResult | None:
+    def counterpart(self, backend: BackendResult) -> BackendResult | None:
         """Return the same backend in the same mode, as samples of others are not comparable."""
-        same = (of for of in self.backends if (of.backend, of.mode) == (one.backend, one.mode))
+        same = (
+            candidate
+            for candidate in self.backends
+            if (candidate.backend, candidate.mode) == (backend.backend, backend.mode)
+        )
         return next(same, None)
 
     @property

@@ -128,7 +128,7 @@ def _identities(result: Result) -> Iterator[object]:
     configuration = tuple(sorted(environment.configuration.items()))
     size = result.cluster.size if result.cluster else ""
     options = tuple(sorted(((result.cluster and result.cluster.options) or {}).items()))
-    where = (
+    place = (
         environment.minor_python,
         environment.event_loop,
         environment.scheduler_machine,
@@ -137,7 +137,7 @@ def _identities(result: Result) -> Iterator[object]:
         configuration,
     )
     for backend in result.backends:
-        yield (result.test_id, backend.backend, backend.mode, backend.window.scales, *where)
+        yield (result.test_id, backend.backend, backend.mode, backend.window.scales, *place)
 
 
 @dataclass(frozen=True, slots=True)

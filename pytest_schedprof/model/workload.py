@@ -149,13 +149,13 @@ def workforce_of(workload: Workload) -> Workforce:
     A cluster has a worker at least. If there was none when the first graph came, as where they are
     started by need, the one that joined first counts as the first.
     """
-    begun = workload.graphs[0].time if workload.graphs else float("inf")
+    start = workload.graphs[0].time if workload.graphs else float("inf")
     first: dict[int, WorkerEvent] = {}
-    later = [event for event in workload.workers if event.time > begun]
+    later = [event for event in workload.workers if event.time > start]
     for event in workload.workers:
-        if event.time <= begun and event.has_joined:
+        if event.time <= start and event.has_joined:
             first[event.worker] = event
-        elif event.time <= begun:
+        elif event.time <= start:
             first.pop(event.worker, None)
     if not first and later and later[0].has_joined:
         first[later[0].worker] = later.pop(0)

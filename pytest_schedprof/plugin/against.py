@@ -157,9 +157,11 @@ def prepare_against(config: pytest.Config, against: str) -> None:
         config.stash[OTHER_SETTINGS] = settings
         text = f"{against} and the same code"
     else:
-        there = config.stash[INTERPRETER] = interpreter_for(against, default_cache(), MAKING_S)
-        versions = ", ".join(f"{name} {version}" for name, version in there.versions.items())
-        text = f"{versions} on Python {there.python}: {there.path}"
+        interpreter = config.stash[INTERPRETER] = interpreter_for(
+            against, default_cache(), MAKING_S
+        )
+        versions = ", ".join(f"{name} {version}" for name, version in interpreter.versions.items())
+        text = f"{versions} on Python {interpreter.python}: {interpreter.path}"
     config.stash[AGAINST_WHAT] = text
 
 
@@ -177,7 +179,7 @@ def other_schedulers(
         raise config.stash[INCOMPATIBLE]  # another attempt takes long and ends the same way
     kind = getattr(cluster, "kind", type(cluster).__name__)
     has_settings = OTHER_SETTINGS in config.stash
-    possible = [name for name, of in KINDS.items() if of.takes_interpreter or has_settings]
+    possible = [name for name, kind in KINDS.items() if kind.takes_interpreter or has_settings]
     if settings.cluster not in possible or kind != settings.cluster:
         raise SettingsError(
             f"schedprof: against {settings.against!r} needs a second cluster like the test's, "
@@ -194,16 +196,16 @@ def other_schedulers(
 
 
 def _open(
-    session: ClusterSession, request: ClusterRequest, there: OtherSettings, opened: ExitStack
+    session: ClusterSession, request: ClusterRequest, settings: OtherSettings, opened: ExitStack
 ) -> SchedulerUnderTest:
-    request = there.applied_to(request)
-    with _configured(there):  # options of the client are read when it is made
+    request = settings.applied_to(request)
+    with _configured(settings):  # options of the client are read when it is made
         cluster = session.cluster(request)
         try:
             return opened.enter_context(session.scheduler(cluster, request))
         except (KeyError, TypeError, SchedulerLostError) as error:
             reason = f"{type(error).__name__}: {error}"
-            raise ClusterError(with_settings(reason, dict(there.options))) from error
+            raise ClusterError(with_settings(reason, dict(settings.options))) from error
 
 
 def configured_like(item: pytest.Item, side: Side) -> AbstractContextManager[Any]:
@@ -213,8 +215,8 @@ def configured_like(item: pytest.Item, side: Side) -> AbstractContextManager[Any
     return _configured(_settings_of(item.config, name))
 
 
-def _configured(there: OtherSettings) -> AbstractContextManager[Any]:
-    configured: AbstractContextManager[Any] = dask.config.set(config_of(dict(there.options)))
+def _configured(settings: OtherSettings) -> AbstractContextManager[Any]:
+    configured: AbstractContextManager[Any] = dask.config.set(config_of(dict(settings.options)))
     return configured
 
 
@@ -226,12 +228,12 @@ def _settings_of(config: pytest.Config, side: str) -> OtherSettings:
 def _with_commands(config: pytest.Config, error: IncompatibleError) -> IncompatibleError:
     """Add the commands that compare the two sides as two runs, each with a client of its own."""
     interpreter = config.stash[INTERPRETER]
-    there = interpreter.path
+    path = str(interpreter.path)
     arguments = list(without_turns(config.invocation_params.args))
-    install = [] if interpreter.has_plugin else [[str(there), "-m", "pip", "install", PACKAGE]]
+    install = [] if interpreter.has_plugin else [[path, "-m", "pip", "install", PACKAGE]]
     commands = [
         *install,
-        [str(there), "-m", "pytest", *arguments, f"--schedprof-save={BASELINE}"],
+        [path, "-m", "pytest", *arguments, f"--schedprof-save={BASELINE}"],
         [sys.executable, "-m", "pytest", *arguments, f"--schedprof-compare={BASELINE}"],
     ]
     return IncompatibleError("\n".join([f"{error}:", *map(shlex.join, commands)]))
@@ -253,9 +255,9 @@ def without_turns(arguments: Sequence[str]) -> Iterator[str]:
 def _sessions(config: pytest.Config, settings: Settings) -> dict[str, ClusterSession]:
     """Return one cluster session for each side, shared by all tests."""
     if OTHER_SESSIONS not in config.stash:
-        there = config.stash.get(INTERPRETER, None)
-        interpreter = str(there.path) if there else ""
-        config.stash[OTHER_SESSIONS] = {AGAINST: ClusterSession(interpreter)}
+        interpreter = config.stash.get(INTERPRETER, None)
+        path = str(interpreter.path) if interpreter else ""
+        config.stash[OTHER_SESSIONS] = {AGAINST: ClusterSession(path)}
     sessions = config.stash[OTHER_SESSIONS]
     if settings.null and NULL not in sessions:
         sessions[NULL] = ClusterSession()

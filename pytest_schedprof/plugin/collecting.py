@@ -212,7 +212,7 @@ class Collector:
         ]
         started_at = self.config.stash[STARTED_AT]
         stored = self.results()
-        unmatched = unmatched_in(self.config, [of.result for of in stored])
+        unmatched = unmatched_in(self.config, [test.result for test in stored])
         write_run(run, started_at, status, stored, self.config.rootpath, unmatched)
 
     def _write_summary(self) -> str:
@@ -221,13 +221,15 @@ class Collector:
         if not stored:
             return ""
         # By the whole records: those at hand are cut for the terminal.
-        regressed = [of.directory for of in stored if of.directory and of.result.has_regressed]
+        regressed = [
+            test.directory for test in stored if test.directory and test.result.has_regressed
+        ]
         tests = []
         for directory in regressed[:MOST_EXPLAINED]:
             with suppress(SchedprofError):
                 tests.append(read_test(run.path / directory))
         self.explained = why_regressed(tests, Pairs(run.path, str(run.root))) if tests else []
-        results = [of.result for of in stored]
+        results = [test.result for test in stored]
         unmatched = list(unmatched_in(self.config, results))
         text = run_markdown(results, _short(run.path), unmatched, explained=self.explained)
         return write_summary(run.path, text)
@@ -252,7 +254,7 @@ class Collector:
     def _check_comparison(self) -> None:
         """Refuse a session that was to be compared, but measured nothing."""
         name = session_settings(self.config).compare
-        if name is not None and not any(of.result.is_usable for of in self.results()):
+        if name is not None and not any(test.result.is_usable for test in self.results()):
             raise BaselineError(
                 f"schedprof: nothing was compared with {without_secrets(name)!r}: no profiled test "
                 "ran to its end"
@@ -313,7 +315,9 @@ class Collector:
         unmatched = [Line(f"  {text}") for text in unmatched_in(config, results)]
         yield from capped(unmatched, verbosity)
         yield from map(Line, self._unused(results))
-        in_process = [of for of in results if of.cluster and of.cluster.kind == IN_PROCESS]
+        in_process = [
+            result for result in results if result.cluster and result.cluster.kind == IN_PROCESS
+        ]
         if in_process and session_settings(config).against is not None:
             yield Line(
                 f"not compared: {counted(len(in_process), 'test')} without the fixture "
@@ -326,7 +330,7 @@ class Collector:
     def _unused(self, results: list[Result]) -> Iterator[str]:
         """Yield a line if something that was accepted is no longer needed."""
         reference = self.config.stash.get(REFERENCE, None)
-        comparisons = [one for result in results for one in result.comparisons]
+        comparisons = [comparison for result in results for comparison in result.comparisons]
         if reference and (left := unused(reference.accepted, comparisons)):
             yield (
                 f"{counted(len(left), 'accepted figure')} of {FILE} no longer applied: "

@@ -119,9 +119,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     settings, lines = config.stash.get(SETTINGS, None), []
     if settings is not None and settings.is_on and not settings.is_off:
         named = f"{', '.join(settings.backend)} at {settings.rate:g} Hz"
-        what = "what each test's limits need" if settings.backend == (AUTO,) else named
-        where = f"cluster {settings.cluster}, artifacts in {settings.dir}"
-        lines.append(f"schedprof: {what}; {where}")
+        choice = "what each test's limits need" if settings.backend == (AUTO,) else named
+        place = f"cluster {settings.cluster}, artifacts in {settings.dir}"
+        lines.append(f"schedprof: {choice}; {place}")
         if settings.backend == (AUTO,) and (substitution := plugin.plan.substitution()):
             lines.append(f"schedprof: {substitution}")
     if settings is not None and settings.is_off and (settings.save or settings.compare):

@@ -64,11 +64,11 @@ class _Line:
         if self._terminal is None:
             yield
             return
-        ended, begun = threading.Event(), time.monotonic()
+        ended, start = threading.Event(), time.monotonic()
 
         def tell() -> None:
             while not ended.wait(UPDATE_S):
-                self.show(progress_text(replace(progress, lasts_s=time.monotonic() - begun)))
+                self.show(progress_text(replace(progress, lasts_s=time.monotonic() - start)))
 
         clock = threading.Thread(target=tell, daemon=True)
         clock.start()
@@ -151,7 +151,9 @@ def _is_shared(config: pytest.Config) -> bool:
 
 def callbacks_of(config: pytest.Config) -> Sequence[Callback]:
     """Return the callbacks for dask's local schedulers; if verbose also dask's progress bar."""
-    callbacks = [callback for of in config.hook.pytest_schedprof_callbacks() for callback in of]
+    callbacks = [
+        callback for callbacks in config.hook.pytest_schedprof_callbacks() for callback in callbacks
+    ]
     if config.get_verbosity() >= 1:
         callbacks.append(ProgressBar(out=BarFile(config)))
     return callbacks

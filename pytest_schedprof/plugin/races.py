@@ -81,8 +81,8 @@ def _kind(
             "A race against a clock (a sleep, a time-out, a heartbeat): it passes if nothing is "
             f"more than {LEAST_NS * SHORT_RANGE / NS * 1000:g} ms late."
         )
-    also = f" It fails also if it {waiting}." if statement else ""
-    return f"A race of the code: the order alone matters, however short the delays are.{also}"
+    addition = f" It fails also if it {waiting}." if statement else ""
+    return f"A race of the code: the order alone matters, however short the delays are.{addition}"
 
 
 def _looks_too_early(

@@ -98,13 +98,13 @@ def with_scale(item: pytest.Item, settings: Settings) -> Settings:
     return settings if takes_scale else settings._replace(scale=())
 
 
-def _check_fixtures(item: pytest.Item, fixture: str, what: str) -> None:
+def _check_fixtures(item: pytest.Item, fixture: str, span: str) -> None:
     """Refuse other fixtures that take this one: they are set up once and keep its first value."""
     fixtures = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
     for name, definitions in fixtures.items():
         if any(fixture in definition.argnames for definition in definitions):
             raise SettingsError(
-                f"schedprof: fixture {name!r} uses {fixture}, but is set up once for {what} of "
+                f"schedprof: fixture {name!r} uses {fixture}, but is set up once for {span} of "
                 f"{item.nodeid!r}; use {fixture} only in the test function"
             )
 

@@ -27,7 +27,7 @@ class Play:
         speed: float,
         until: float,
         only: str,
-        where: Callable[[int], str],
+        address: Callable[[int], str],
     ) -> None:
         if only != "*":
             is_kept = compile_pattern(only).fullmatch
@@ -35,7 +35,7 @@ class Play:
             workload = part_of(workload, {task.number for task in tasks})
         self.workload = workload
         self.speed, self.until = speed, until
-        self.where = where
+        self.where = address
         """Returns the worker that replaces a recorded one."""
         self.keys: dict[int, Key] = {}
         """Names of the submitted tasks."""
@@ -136,21 +136,21 @@ class ActingClient:
             self.held.clear()  # the error of a cancelled task may hold this object
 
     async def _act(self) -> None:
-        beside: list[asyncio.Future[None]] = []
+        futures: list[asyncio.Future[None]] = []
         try:
             for action in self.actions:
                 if action.event.time > self.play.until:
                     break
                 if action.is_beside:
-                    beside.append(asyncio.ensure_future(self._do(action)))
+                    futures.append(asyncio.ensure_future(self._do(action)))
                 else:
                     if action.ended is not None:  # it waited for all
-                        await asyncio.gather(*beside)
-                        beside.clear()
+                        await asyncio.gather(*futures)
+                        futures.clear()
                     await self._do(action)
-            await asyncio.gather(*beside)
+            await asyncio.gather(*futures)
         finally:
-            for task in [*beside, *self._watching]:
+            for task in [*futures, *self._watching]:
                 task.cancel()
 
     async def _do(self, action: Action) -> None:
@@ -254,7 +254,7 @@ def graph_of(
     tasks: Sequence[Task],
     keys: Mapping[int, Key],
     held: Mapping[int, Any],
-    where: Callable[[int], str],
+    address: Callable[[int], str],
 ) -> Any:
     """Return a graph with a layer for each set of annotations.
 
@@ -273,7 +273,7 @@ def graph_of(
     annotations: dict[str, dict[str, Any]] = {}
     for task in tasks:
         name = layer_of[task.number]
-        annotations.setdefault(name, _annotations(task, where))
+        annotations.setdefault(name, _annotations(task, address))
         arguments = [
             keys[number] if number in layer_of else held[number]
             for number in task.dependencies
@@ -289,10 +289,10 @@ def graph_of(
     return HighLevelGraph(made, needs)
 
 
-def _annotations(task: Task, where: Callable[[int], str]) -> dict[str, Any]:
+def _annotations(task: Task, address: Callable[[int], str]) -> dict[str, Any]:
     annotations = {name: value for name, value in task.annotations.items() if name != ACTOR}
     if "workers" in annotations:
-        annotations["workers"] = [where(worker) for worker in annotations["workers"]]
+        annotations["workers"] = [address(worker) for worker in annotations["workers"]]
     return annotations
 
 

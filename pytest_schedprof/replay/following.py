@@ -90,10 +90,10 @@ class _Taking:
         self._take(needed)
 
     def _release(self, release: Release) -> None:
-        gone = set(release.tasks or self._wanted)
-        self._take(gone)
-        self._wanted -= gone
-        for number in gone:
+        released = set(release.tasks or self._wanted)
+        self._take(released)
+        self._wanted -= released
+        for number in released:
             if (prefix := self._prefixes.get(number)) is not None:
                 self._pending[prefix].discard(number)
 
@@ -185,9 +185,9 @@ class _Waiting:
         self._pass_to(event.time)
         action = self._follow(event)
         if isinstance(event, Release):
-            gone = set(event.tasks) if event.tasks else set(self._wanted)
-            self._wanted -= gone
-            self._pending -= gone
+            released = set(event.tasks) if event.tasks else set(self._wanted)
+            self._wanted -= released
+            self._pending -= released
         else:
             self._want(event)
         if action.ended is not None and not action.is_beside:

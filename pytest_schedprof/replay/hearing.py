@@ -93,46 +93,46 @@ class Rows:
         The joined release has the time of the first. So this must be called before a graph is
         noted, which may need what is released right after it.
         """
-        begun, whose = float("-inf"), None
+        start, owner = float("-inf"), None
         ids: list[int] = []
-        for when, client, number in self.releases:
-            if client == whose and when - begun < TOGETHER_S:
+        for moment, client, number in self.releases:
+            if client == owner and moment - start < TOGETHER_S:
                 ids.append(number)
             else:
-                begun, whose, ids = when, client, [number]
-                self._joined.append((when, self.clients.of(client), ids))
+                start, owner, ids = moment, client, [number]
+                self._joined.append((moment, self.clients.of(client), ids))
         self.releases.clear()
 
-    def take(self, begun: float) -> list[dict[str, Any]]:
+    def take(self, start: float) -> list[dict[str, Any]]:
         """Return all rows as blocks of a file that was begun at a time, and forget them."""
         self.join_releases()
         blocks: list[dict[str, Any]] = []
         if self.workers:
             blocks.append({"kind": "workers", "workers": self.workers[:]})
         if self.results:
-            blocks.append(self._results_block(begun))
+            blocks.append(self._results_block(start))
         if self._joined:
-            blocks.append(self._releases_block(begun))
+            blocks.append(self._releases_block(start))
         for rows in (self.workers, self.results, self._joined):
             rows.clear()
         return blocks
 
-    def _results_block(self, begun: float) -> dict[str, Any]:
+    def _results_block(self, start: float) -> dict[str, Any]:
         ids, times, startstops, nbytes, errors = zip(*self.results, strict=True)
         return {
             "kind": "results",
             "ids": differences(ids),
-            "times": differences([round((time - begun) * MICRO) for time in times]),
+            "times": differences([round((time - start) * MICRO) for time in times]),
             "durations": numbers(_micros(startstops)),
             "nbytes": numbers([size or 0 for size in nbytes]),
             "errors": bytes(errors),
         }
 
-    def _releases_block(self, begun: float) -> dict[str, Any]:
+    def _releases_block(self, start: float) -> dict[str, Any]:
         times, clients, ids = zip(*self._joined, strict=True)
         return {
             "kind": "releases",
-            "times": differences([round((time - begun) * MICRO) for time in times]),
+            "times": differences([round((time - start) * MICRO) for time in times]),
             "clients": numbers(clients),
             "counts": numbers(map(len, ids)),
             "ids": differences(chain.from_iterable(ids)),

@@ -31,13 +31,13 @@ class RecordingFile:
 
     def write(self, content: bytes) -> None:
         """Write all of it, or nothing if it does not fit."""
-        begun = self._file.tell()
+        start = self._file.tell()
         try:
             left = memoryview(content)
             while left:
                 left = left[os.write(self._file.fileno(), left) :]
         except OSError:
-            self._file.truncate(begun)
+            self._file.truncate(start)
             raise
 
     def close(self) -> None:

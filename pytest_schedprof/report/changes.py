@@ -140,12 +140,12 @@ def unmatched_tests(report: Report) -> Iterator[str]:
     """Return a line for each test that was renamed, or that was not measured on both sides."""
     for old, new in report.renamed:
         yield f"renamed: {old} is now {new}"
-    for what, tests in (
+    for title, tests in (
         ("new", report.new),
         ("vanished", report.vanished),
         ("failed, and not compared", report.unusable),
     ):
-        yield from (f"{what}: {test}" for test in tests)
+        yield from (f"{title}: {test}" for test in tests)
 
 
 def condition_words(comparisons: Iterable[Comparison]) -> Iterator[str]:
@@ -189,8 +189,8 @@ def noise_words(thresholds: Thresholds | None) -> str:
     """Return how large a rise of the CPU time counts by the earlier runs; empty if unknown."""
     if thresholds is None or thresholds.cpu_rise is None:
         return ""
-    what = "noisy" if thresholds.cpu_rise > LEAST_TIMED else "quiet"
-    return f"{what}: CPU time counts from {thresholds.cpu_rise:+.1%} on, in two runs"
+    word = "noisy" if thresholds.cpu_rise > LEAST_TIMED else "quiet"
+    return f"{word}: CPU time counts from {thresholds.cpu_rise:+.1%} on, in two runs"
 
 
 def regressions(comparison: Comparison) -> str:
@@ -209,7 +209,7 @@ def cause_sentences(comparison: Comparison) -> Iterator[str]:
     first, *others = _causes_in_words(comparison) or [change_sentence(comparison, regressed[0])]
     metric = comparison.causes[0].metric if comparison.causes else regressed[0].metric
     is_of_whole = not comparison.causes and not regressed[0].subject
-    wholes = [] if is_of_whole else [of for of in comparison.wholes if of.metric == metric]
+    wholes = [] if is_of_whole else [whole for whole in comparison.wholes if whole.metric == metric]
     parts = [_difference(whole) for whole in wholes]
     # It is the same if a worker or a client is dearer, in tests that make their own clusters.
     words = [f"{WHOLE_NAME} {part}" for part in parts if part not in ("+0.00%", "-0.00%")]
@@ -225,7 +225,7 @@ def _causes_in_words(comparison: Comparison) -> list[str]:
     sentences = []
     for cause in comparison.causes:
         mine = (cause.metric, cause.function)
-        own = (of for of in comparison.changes if (of.metric, of.subject) == mine)
+        own = (change for change in comparison.changes if (change.metric, change.subject) == mine)
         figures = (cause.before, cause.after, 0.0, 0.0)
         change = next(own, Change(*mine, "", Outcome.REGRESSED, *figures))
         sentences.append(f"{change_sentence(comparison, change)}: {ROLES[cause.role]}")
@@ -240,10 +240,10 @@ def undecided(comparison: Comparison) -> str:
     return "; ".join([*comparison.reasons, *words]) + more
 
 
-def change_sentence(of: Comparison, change: Change) -> str:
+def change_sentence(comparison: Comparison, change: Change) -> str:
     """Return a change in words: `bytecodes of f: 1,052 before, 1,063 now per task (+1.05 %)`."""
     metric = METRICS[change.metric]
-    unit = "task" if of.tasks is None else "round"
+    unit = "task" if comparison.tasks is None else "round"
     per_unit = "" if metric.units is PERCENT or metric.is_peak else f" per {unit}"
     return (
         f"{change.metric} of {change.subject or WHOLE_NAME}: "

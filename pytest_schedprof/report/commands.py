@@ -55,21 +55,21 @@ def _cell(name: str, text: str) -> Iterator[tuple[str, str]]:
 
 
 def _facts(checkup: Checkup) -> Iterator[tuple[str, str]]:
-    machine, there = checkup.here, checkup.scheduler
+    machine, scheduler = checkup.here, checkup.scheduler
     started = ", started for this" if checkup.is_own else f", {checkup.workers} workers"
-    user = f"{there.user or 'an unknown user'} (uid {there.uid})"
-    yield "scheduler", f"{checkup.address}, process {there.pid} of {user}{started}"
-    yield "platform", there.platform
-    yield "Python", f"{there.implementation} {there.python}, {there.interpreter}"
-    yield "versions", ", ".join(f"{name} {version}" for name, version in there.versions.items())
+    user = f"{scheduler.user or 'an unknown user'} (uid {scheduler.uid})"
+    yield "scheduler", f"{checkup.address}, process {scheduler.pid} of {user}{started}"
+    yield "platform", scheduler.platform
+    yield "Python", f"{scheduler.implementation} {scheduler.python}, {scheduler.interpreter}"
+    yield "versions", ", ".join(f"{name} {version}" for name, version in scheduler.versions.items())
     for text in checkup.differences:
         yield "differs", text
     place = "in the main thread" if checkup.loop_in_main_thread else "not in the main thread"
     yield "event loop", _with_notes(place, "event loop", checkup)
-    tick = f"{there.tick_hz:g} Hz" if there.tick_hz else "unknown"
+    tick = f"{scheduler.tick_hz:g} Hz" if scheduler.tick_hz else "unknown"
     yield "kernel tick", _with_notes(tick, "kernel tick", checkup)
     yield "privileges", ", ".join(_privileges(checkup.privileges))
-    yield "free disk", f"{_room(there)} there, {_room(machine)} here"
+    yield "free disk", f"{_room(scheduler)} there, {_room(machine)} here"
     offset, doubt = checkup.clock.seconds * 1e3, checkup.clock.uncertainty * 1e3
     yield "clock", f"{offset:+.1f} ms from the one here, give or take {doubt:.1f} ms"
 
@@ -84,7 +84,7 @@ def _privileges(privileges: Privileges) -> Iterator[str]:
     yield f"{privileges.container} container" if privileges.container else "no container"
     yield "CAP_SYS_PTRACE" if privileges.may_ptrace else "no CAP_SYS_PTRACE"
     yield "a seccomp filter" if privileges.seccomp == SECCOMP_FILTER else "no seccomp filter"
-    yield from (f"{call} is refused ({how})" for call, how in privileges.refused_calls.items())
+    yield from (f"{call} is refused ({error})" for call, error in privileges.refused_calls.items())
     if privileges.ptrace_scope >= 0:
         yield f"ptrace_scope {privileges.ptrace_scope}"
     if privileges.no_new_privileges:
@@ -163,18 +163,18 @@ def as_markdown(history: History, *, every: bool = False) -> str:
         text += [f"### {code(test_id)}", ""]
         for setting, series in settings:
             text += [plain(setting_words(setting)), "", *TABLE]
-            text += [_markdown_row(one) for one in shown_series(series, every=every)]
+            text += [_markdown_row(row) for row in shown_series(series, every=every)]
             text.append("")
     return "\n".join([*text, *(f"- {plain(line.strip())}" for line in history_words(history))])
 
 
 def _rows(series: Sequence[Series], bars: str) -> Iterator[str]:
-    width = min(max((len(series_name(one)) for one in series), default=0), NAME_WIDTH)
-    for one in series:
-        first, last, change = ends_of(one)
+    width = min(max((len(series_name(history)) for history in series), default=0), NAME_WIDTH)
+    for history in series:
+        first, last, change = ends_of(history)
         figures = f"{first:>12} -> {last:<12}{change:>9}"
-        yield f"    {series_name(one):<{width}}{figures}  {sparkline(values_of(one), bars)}"
-        yield from (f"      {text}" for text in notes_of_series(one))
+        yield f"    {series_name(history):<{width}}{figures}  {sparkline(values_of(history), bars)}"
+        yield from (f"      {text}" for text in notes_of_series(history))
 
 
 def _markdown_row(series: Series) -> str:

@@ -230,5 +230,5 @@ def explanation_markdown(explanation: Explanation) -> str:
     """Return the sentences of an explanation for a pull request."""
     # Without the quotes of names, which would be escaped.
     lines = [f"- {plain(text.replace('`', ''))}" for text in sentences(explanation)]
-    what = plain(f"{explanation.backend}: {explanation_headline(explanation)}")
-    return "\n".join([f"\n{code(explanation.test_id)}, {what}\n", *lines])
+    heading = plain(f"{explanation.backend}: {explanation_headline(explanation)}")
+    return "\n".join([f"\n{code(explanation.test_id)}, {heading}\n", *lines])

@@ -57,8 +57,8 @@ class Picture:
         shown = _shown(list(names), parting)
         self.hidden = len(names) - len(shown)
         """Workers that have no row."""
-        several = parting is not None and parting.rounds > 1
-        self.note = f"round {parting.round} of {parting.rounds}" if parting and several else ""
+        is_repeated = parting is not None and parting.rounds > 1
+        self.note = f"round {parting.round} of {parting.rounds}" if parting and is_repeated else ""
         self._x = Scale(max(map(_end, decided), default=0) or 1, WIDTH)
         """Of microseconds."""
         self._row = max(8.0, min(24.0, ROWS_HEIGHT / max(1, len(shown))))

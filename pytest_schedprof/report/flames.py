@@ -152,8 +152,10 @@ def slices_of(profiles: Sequence[SampleProfile], tree: CallTree) -> Slices | Non
 
     If the stacks are too many, rare calls are counted as their caller's own.
     """
-    below = [tuple(_below(tree.lead, stack) for stack in one.stacks) for one in profiles]
-    profiles = [replace(one, stacks=stacks) for one, stacks in zip(profiles, below, strict=True)]
+    below = [tuple(_below(tree.lead, stack) for stack in profile.stacks) for profile in profiles]
+    profiles = [
+        replace(profile, stacks=stacks) for profile, stacks in zip(profiles, below, strict=True)
+    ]
     for count, least in GRAINS:
         slices = _sliced(profiles, _nodes_of(tree, least), count)
         if slices.pairs <= MOST_PAIRS:
@@ -232,10 +234,10 @@ def _add(
     for thread in profile.threads:
         step = length / max(1, len(thread.samples))
         for place, index in enumerate(thread.samples):
-            at = min(int(start + place * step), last)
-            slices.samples[at] += 1
+            part = min(int(start + place * step), last)
+            slices.samples[part] += 1
             if (number := numbers[index]) is not None:
-                slices.nodes[at][number] += 1
+                slices.nodes[part][number] += 1
 
 
 SCATTER_FROM = 0.02
@@ -253,7 +255,7 @@ class Flame(NamedTuple):
     """Data for the script."""
     before: str = ""
     """Name of the other side, if it is compared with one."""
-    of: str = ""
+    target: str = ""
     """Whose samples they are, if they are not the scheduler's."""
     is_shortened: bool = False
     """Whether calls are left out, since they lead to most others."""
@@ -310,8 +312,13 @@ def _tree(tree: CallTree, *, is_of_scheduler: bool = True) -> dict[str, Any]:
 def _bounds(tree: CallTree, shares: SampledShares) -> list[int]:
     """Return share, bounds and own share of each function; zeros if only the other side has it."""
     known = {
-        one.function: (one.share.value, one.share.low, one.share.high, one.self_share.value)
-        for one in shares.functions
+        share.function: (
+            share.share.value,
+            share.share.low,
+            share.share.high,
+            share.self_share.value,
+        )
+        for share in shares.functions
     }
     zeros = (0.0, 0.0, 0.0, 0.0)
     return [round(part * PARTS) for name in tree.functions for part in known.get(name, zeros)]
@@ -336,11 +343,11 @@ class Flames:
     def of(self, id: str, backend: BackendResult) -> tuple[tuple[Flame, ...], str]:
         """Return the flame graphs of a backend, and why the scheduler has none."""
         drawn, reason = self._sampled(id, backend) if backend.shares else self._called(id, backend)
-        for whose, stacks in read_others(self.directory, backend).items():
+        for target, stacks in read_others(self.directory, backend).items():
             tree = call_tree(trimmed(stacks, LEAST_OF_OTHERS))
             content = {"cost": 0, "unit": "", "isSampled": True}  # the record has no figures of it
             content |= _tree(tree, is_of_scheduler=False)
-            drawn.append(Flame(f"{id}-{whose}", content, of=whose))
+            drawn.append(Flame(f"{id}-{target}", content, target=target))
         return tuple(drawn), reason
 
     def _sampled(self, id: str, backend: BackendResult) -> tuple[list[Flame], str]:
@@ -348,10 +355,10 @@ class Flames:
         if not mine.stacks:
             return [], mine.problem or "no busy sample of the scheduler"
         before = self.other.result.counterpart(backend) if self.other else None
-        theirs = self.other.samples(before) if self.other and before else None
-        tree = call_tree(mine.stacks, theirs or None)
+        samples = self.other.samples(before) if self.other and before else None
+        tree = call_tree(mine.stacks, samples or None)
         slices = slices_of(mine.profiles, tree)
-        if self.other and theirs:
+        if self.other and samples:
             return [flame(id, tree, backend, before, self.other.name, slices)], ""
         return [flame(id, tree, backend, slices=slices)], ""
 
@@ -361,11 +368,11 @@ class Flames:
         if not mine.stacks:
             return [], mine.problem
         before = self.other.result.counterpart(backend) if self.other else None
-        theirs = self.other.calls(before, self.known) if self.other and before else None
+        calls = self.other.calls(before, self.known) if self.other and before else None
         stacks = trimmed(mine.stacks, LEAST_OF_CALLS)
-        tree = call_tree(stacks, trimmed(theirs, LEAST_OF_CALLS) if theirs else None)
+        tree = call_tree(stacks, trimmed(calls, LEAST_OF_CALLS) if calls else None)
         content = {**_tree(tree), "cost": mine.cost, "unit": mine.unit, "isSampled": False}
-        if self.other and theirs:
+        if self.other and calls:
             content |= {"before": list(tree.before), "costBefore": mine.cost, "scatter": 1.0}
             return [Flame(id, content, self.other.name, is_shortened=bool(tree.lead))], ""
         return [Flame(id, content, is_shortened=bool(tree.lead))], ""

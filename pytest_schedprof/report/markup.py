@@ -132,7 +132,7 @@ class Section:
     tail: str = ""
 
 
-def fitted(sections: Sequence[Section], room: int, where: str) -> str:
+def fitted(sections: Sequence[Section], room: int, place: str) -> str:
     """Return as much of the sections as fits, in order, and count what is left out.
 
     Args:
@@ -141,17 +141,17 @@ def fitted(sections: Sequence[Section], room: int, where: str) -> str:
         where: the place that holds everything.
     """
     written = [section for section in sections if section.items]
-    notes = [_note(len(section.items), section, where) for section in written]
+    notes = [_note(len(section.items), section, place) for section in written]
     room -= sum(map(_size, notes))  # reserved, so that a note fits whatever is left out
     lines: list[str] = []
     for section, note in zip(written, notes, strict=True):
-        fitting = list(_fitting(section, room, where))
+        fitting = list(_fitting(section, room, place))
         lines += fitting
         room -= sum(map(_size, fitting)) - _size(note)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _fitting(section: Section, room: int, where: str) -> Iterator[str]:
+def _fitting(section: Section, room: int, place: str) -> Iterator[str]:
     room -= _size(section.head) + _size(section.tail)
     kept = 0
     for item in section.items:
@@ -164,13 +164,13 @@ def _fitting(section: Section, room: int, where: str) -> Iterator[str]:
         yield section.head
         yield from section.items[:kept]
     if left:
-        yield _note(left, section, where)
+        yield _note(left, section, place)
     if kept and section.tail:
         yield section.tail
 
 
-def _note(left: int, section: Section, where: str) -> str:
-    return f"\n{left} {section.noun} left out for lack of space: see {where}.\n"
+def _note(left: int, section: Section, place: str) -> str:
+    return f"\n{left} {section.noun} left out for lack of space: see {place}.\n"
 
 
 def _size(text: str) -> int:

@@ -304,15 +304,15 @@ def _decisions(
         return None
     number = parting.round - 1 if parting else 0
     before = other.result.counterpart(backend) if other else None
-    theirs = decided_in(other.directory, (before,)) if other and before else []
+    decisions = decided_in(other.directory, (before,)) if other and before else []
     # The decisions must be those that the comparison was about, and others than now.
     if (
         other
         and parting
         and parting.what is not Difference.NOTHING
-        and number < min(len(mine), len(theirs))
-        and theirs[number].hash == parting.hashes[0]
+        and number < min(len(mine), len(decisions))
+        and decisions[number].hash == parting.hashes[0]
     ):
-        sides = [(f"before: {other.name}", theirs[number]), ("now", mine[number])]
+        sides = [(f"before: {other.name}", decisions[number]), ("now", mine[number])]
         return Picture(sides, parting)
     return Picture([("", mine[0])], None)

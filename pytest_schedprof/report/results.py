@@ -390,7 +390,11 @@ def reason_of(test: TestFiles) -> str:
     if status is Verdict.PASS or result is None:
         return by_itself
     limits = [limit for limit in result.limits if limit.verdict is status]
-    compared = [one for one in result.comparisons if one.is_binding and one.verdict is status]
+    compared = [
+        comparison
+        for comparison in result.comparisons
+        if comparison.is_binding and comparison.verdict is status
+    ]
     sentence = regressions if status is Verdict.FAIL else undecided
     reasons = [*map(describe, limits), *map(sentence, compared), *result.troubles]
     return next(filter(None, reasons), by_itself).partition("\n")[0]
@@ -409,7 +413,7 @@ OF_COST = (BYTECODES, INSTRUCTIONS, CPU, CALLS)
 def cost_change(result: Result | None) -> float | None:
     """Return by which part a test's whole cost changed; None if that is not known."""
     comparisons = result.comparisons if result else ()
-    wholes = {whole.metric: whole for of in comparisons for whole in of.wholes}
+    wholes = {whole.metric: whole for comparison in comparisons for whole in comparison.wholes}
     known = (wholes[metric].relative for metric in OF_COST if metric in wholes)
     return next(known, None)
 

@@ -36,7 +36,7 @@ TABLE = """
 
 def run_markdown(
     results: Sequence[Result],
-    where: str,
+    place: str,
     unmatched: Sequence[str] = (),
     most_bytes: int = MOST_BYTES,
     explained: Sequence[Explanation] = (),
@@ -50,17 +50,17 @@ def run_markdown(
         most_bytes: size that the summary may have.
         explained: why figures regressed.
     """
-    sections = _sections(results, where, unmatched, explained)
-    return fitted(list(sections), most_bytes, code(where))
+    sections = _sections(results, place, unmatched, explained)
+    return fitted(list(sections), most_bytes, code(place))
 
 
 def _sections(
     results: Sequence[Result],
-    where: str,
+    place: str,
     unmatched: Sequence[str],
     explained: Sequence[Explanation],
 ) -> Iterator[Section]:
-    yield Section(_heading(results), list(_facts(results, where)), "facts")
+    yield Section(_heading(results), list(_facts(results, place)), "facts")
     yield Section("\n### Regressions", list(_compared(results, Verdict.FAIL)), "comparisons")
     why = [explanation_markdown(explanation) for explanation in explained[:MOST_EXPLAINED]]
     yield Section("\n### Why", why, "explanations")
@@ -102,9 +102,9 @@ def _heading(results: Sequence[Result]) -> str:
     return f"## {SIGNS[verdict]} Scheduler performance: {'; '.join(filter(None, words))}\n"
 
 
-def _facts(results: Sequence[Result], where: str) -> Iterator[str]:
+def _facts(results: Sequence[Result], place: str) -> Iterator[str]:
     """Return where the run is, what it was compared with, and what may be wrong with it."""
-    yield f"- Artifacts: {code(where)}"
+    yield f"- Artifacts: {code(place)}"
     yield from (f"- Compared with {code(name)}." for name in baseline_names(results))
     yield from (f"- {plain(text)}" for text in condition_words(_comparisons(results)))
     if null := [comparison for result in results for comparison in result.null]:

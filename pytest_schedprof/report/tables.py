@@ -130,8 +130,8 @@ def limits_of(record: Result) -> list[tuple[str, LimitResult, Limit | None]]:
     Each has the name of the backend or kind before it, and behind it what it says; None if there
     are no figures.
     """
-    limits = [(of.backend, limit) for of in record.backends for limit in of.limits]
-    limits += [(of.kind, limit) for of in record.evidence for limit in of.limits]
+    limits = [(backend.backend, limit) for backend in record.backends for limit in backend.limits]
+    limits += [(evidence.kind, limit) for evidence in record.evidence for limit in evidence.limits]
     limits.sort(key=lambda pair: GRAVEST_FIRST.index(pair[1].verdict))
     return [
         (name, limit, (limit.findings and parsed_limit(limit)) or None) for name, limit in limits

@@ -17,20 +17,20 @@ def series_by_test(
     series: Iterable[Series],
 ) -> Iterator[tuple[str, list[tuple[Setting, list[Series]]]]]:
     """Group series by test, and those of a test by setting."""
-    for test_id, of_test in groupby(series, key=lambda one: one.setting.test_id):
-        settings = groupby(of_test, key=lambda one: one.setting)
+    for test_id, of_test in groupby(series, key=lambda row: row.setting.test_id):
+        settings = groupby(of_test, key=lambda row: row.setting)
         yield test_id, [(setting, list(group)) for setting, group in settings]
 
 
 def shown_series(series: Iterable[Series], *, every: bool = False) -> list[Series]:
     """Return the series of the scheduler as a whole and those that changed, or every one."""
-    return [one for one in series if every or not one.subject or _changes(one)]
+    return [row for row in series if every or not row.subject or _changes(row)]
 
 
 def changed_series(series: Iterable[Series], most: int) -> list[Series]:
     """Return the series of all tests that changed, those that changed last first."""
-    changed = [one for one in series if _changes(one)]
-    return sorted(changed, key=lambda one: max(map(_end, _changes(one))), reverse=True)[:most]
+    changed = [row for row in series if _changes(row)]
+    return sorted(changed, key=lambda row: max(map(_end, _changes(row))), reverse=True)[:most]
 
 
 def _changes(series: Series) -> list[Step | Trend]:
@@ -73,7 +73,7 @@ def _amount(series: Series, value: float) -> str:
 def notes_of_series(series: Series) -> Iterator[str]:
     """Yield the steps and trends of a series, and from which rise on a noisy one tells one."""
     for step in series.course.steps:
-        before, after = (series.figures[at].moment for at in (step.at - 1, step.at))
+        before, after = (series.figures[place].moment for place in (step.at - 1, step.at))
         place = f"after {_label(before)}"  # there may be commits between that no run measured
         if _label(before) == _label(after):
             place = "between two runs of that commit"
@@ -84,7 +84,7 @@ def notes_of_series(series: Series) -> Iterator[str]:
             f"{_sizes(series, step)}{versions if has_changed else ''}"
         )
     for trend in series.course.trends:
-        first, last = (series.figures[at].moment for at in (trend.first, trend.last))
+        first, last = (series.figures[place].moment for place in (trend.first, trend.last))
         yield f"trend from {_dated(first)} to {_dated(last)}: {_sizes(series, trend)}"
     yield from _noise(series)
 
@@ -158,14 +158,14 @@ def spark(series: Series, label: str) -> str:
 
     def through(figures: Iterable[tuple[int, float]], name: str) -> str:
         points = (_point(series, *figure) for figure in figures)
-        return line([(x(along), y(up)) for along, up in points], class_=name)
+        return line([(x(moment), y(up)) for moment, up in points], class_=name)
 
     parts = [through(enumerate(values_of(series)), "line")]
     parts += [through(level, "level") for level in _levels(series)]
     for step in series.course.steps:
         figure = series.figures[step.at]
-        along, up = _point(series, step.at, figure.value)
-        place = {"cx": x(along), "cy": y(up), "r": 3}
+        moment, up = _point(series, step.at, figure.value)
+        place = {"cx": x(moment), "cy": y(up), "r": 3}
         parts.append(element("circle", class_="step", title=_label(figure.moment), **place))
     return in_page(label, (0, 0, 240, 36), parts, class_="spark", width=240, height=36)
 

@@ -216,9 +216,9 @@ def parting_words(parting: FirstDifference | None) -> list[str]:
 def parting_sentence(choice: Choice, *, has_key: bool) -> str:
     """Return a decision in words, with what the scheduler compared for it."""
     task = f"{choice.key!r} " if has_key else ""
-    at = f"at {choice.at_s:.6g} s "
+    moment = f"at {choice.at_s:.6g} s "
     verb, rule = VERBS.get(choice.kind, choice.kind), RULES.get(choice.rule, "")
-    words = f"{at}{task}{verb} {_seen(choice.worker)}{rule}"
+    words = f"{moment}{task}{verb} {_seen(choice.worker)}{rule}"
     if choice.best_other is None:
         return f"{words}, chosen from {choice.others + 1}" if choice.others else words
     if choice.kind == "steal":
@@ -252,10 +252,10 @@ def _zero_or(amount: float, metric: Metric, zero: str) -> str:
 
 def _place(parting: FirstDifference) -> str:
     first = parting.before or parting.after
-    at = f" at {first.at_s:.6g} s" if first else ""
+    moment = f" at {first.at_s:.6g} s" if first else ""
     if not parting.alike:
-        return f"in the first decision{at}"
-    return f"after {counted(parting.alike, 'equal decision')}{at}"
+        return f"in the first decision{moment}"
+    return f"after {counted(parting.alike, 'equal decision')}{moment}"
 
 
 def _what(parting: FirstDifference) -> str:
@@ -463,9 +463,9 @@ def by_seed(
         if match := SEED.search(result.test_id):
             name = SEED.sub("seed*", result.test_id, count=1)
             tests.setdefault(name, {})[int(match[1])] = result
-    several = {name: seeds for name, seeds in tests.items() if len(seeds) > 1}
-    grouped = {result.test_id for seeds in several.values() for result in seeds.values()}
-    return several, [result for result in results if result.test_id not in grouped]
+    repeated = {name: seeds for name, seeds in tests.items() if len(seeds) > 1}
+    grouped = {result.test_id for seeds in repeated.values() for result in seeds.values()}
+    return repeated, [result for result in results if result.test_id not in grouped]
 
 
 def outcomes_of(results: Mapping[int, Result]) -> str:

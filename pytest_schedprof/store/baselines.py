@@ -50,7 +50,7 @@ def recorded_runs(folder: Folder) -> list[KeptRun]:
     files = folder.files(f"*/{RUN_FILE}")
     runs = [KeptRun(file.parent, decode(file.read(), str(file), Run)) for file in files]
     # Those whose session has not ended, which may be partial, come first.
-    return sorted(runs, key=lambda of: (of.record.exit_status is not None, of.record.started_at))
+    return sorted(runs, key=lambda run: (run.record.exit_status is not None, run.record.started_at))
 
 
 def runs_before(other: Path | None, runs: list[KeptRun]) -> list[KeptRun]:
@@ -162,8 +162,8 @@ def save(
                 for result in _decoded(folder.read(), folder, BaselinePart).results
                 if not identities([result]) <= known
             ]
-        when = datetime.now(UTC).isoformat()
-        part = BaselinePart(run_id, when, (*earlier, *kept), commit)
+        moment = datetime.now(UTC).isoformat()
+        part = BaselinePart(run_id, moment, (*earlier, *kept), commit)
         file = folder if is_one_file else folder / f"{safe_name(run_id)}.json"
         file.write(encode(part))
         if not is_one_file:

@@ -221,7 +221,7 @@ class Folder:
         system: tuple[Any, str] = fsspec.core.url_to_fs(self.place, **options)
         return system
 
-    def _ask(self, what: str, question: Callable[[Any, str], T]) -> T:
+    def _ask(self, action: str, question: Callable[[Any, str], T]) -> T:
         """Call the file system; turn whatever it raises into one line that names the place."""
         try:
             return question(*self._system())
@@ -231,19 +231,19 @@ class Folder:
             raise ArtifactError(f"schedprof: there is no {str(self)!r}") from None
         except NotImplementedError:
             raise ArtifactError(
-                f"schedprof: cannot {what} {str(self)!r}: this kind of URL does not allow it"
+                f"schedprof: cannot {action} {str(self)!r}: this kind of URL does not allow it"
             ) from None
         except (ImportError, ValueError) as error:  # an unknown protocol, or its package is missing
             raise ArtifactError(
-                f"schedprof: cannot {what} {str(self)!r}: {without_secrets(str(error))}; known are "
-                "paths and URLs whose package for fsspec is installed (s3fs, gcsfs, adlfs, ...)"
+                f"schedprof: cannot {action} {str(self)!r}: {without_secrets(str(error))}; known "
+                "are paths and URLs whose package for fsspec is installed (s3fs, gcsfs, adlfs, ...)"
             ) from error
         except Exception as error:  # each protocol raises its own errors
             if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
                 reason = f"no answer within {ANSWER_S:g} s"
             else:
                 reason = without_secrets(f"{type(error).__name__}: {error}".rstrip(": "))
-            raise ArtifactError(f"schedprof: cannot {what} {str(self)!r}: {reason}") from error
+            raise ArtifactError(f"schedprof: cannot {action} {str(self)!r}: {reason}") from error
 
 
 def _content(fs: Any, path: str) -> bytes:

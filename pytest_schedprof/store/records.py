@@ -65,17 +65,19 @@ def _faults_of_result(result: Result) -> Iterator[str]:
 def _may_be_large(content: bytes) -> bool:
     """Whether the content may have a number above `MOST`: most records are told by bytes alone."""
     digits = content.translate(ALIKE, b"+")
-    if any(digits[at - 1 : at] != b"." for at in _places(digits, b"0" * 19)):  # not of a fraction
+    if any(
+        digits[place - 1 : place] != b"." for place in _places(digits, b"0" * 19)
+    ):  # not of a fraction
         return True
-    heads = (digits[max(at - 40, 0) : at].rstrip(b"0.") for at in _places(digits, b"0e00"))
+    heads = (digits[max(place - 40, 0) : place].rstrip(b"0.") for place in _places(digits, b"0e00"))
     return any(not head or head[-1] in b":,[- \n" for head in heads)  # not the digits of a hash
 
 
 def _places(content: bytes, part: bytes) -> Iterator[int]:
-    at = content.find(part)
-    while at >= 0:
-        yield at
-        at = content.find(part, at + len(part))
+    place = content.find(part)
+    while place >= 0:
+        yield place
+        place = content.find(part, place + len(part))
 
 
 def _numbers(content: bytes) -> Iterator[float]:
@@ -161,20 +163,22 @@ def write_run(
         ArtifactError: if it cannot be written.
     """
     try:
-        begun = read_record(run.path / RUN_FILE, Run)
+        record = read_record(run.path / RUN_FILE, Run)
     except ArtifactError:
-        begun = _run(run, started_at, tests_in)
+        record = _run(run, started_at, tests_in)
     tests = []
-    for of in stored:
-        directory = os.path.relpath(of.directory, run.path) if of.directory else ""
-        tests.append(replace(entry_of(of.result, directory), figures=of.figures))
-    record = replace(begun, exit_status=exit_status, tests=tuple(tests), unmatched=tuple(unmatched))
+    for test in stored:
+        directory = os.path.relpath(test.directory, run.path) if test.directory else ""
+        tests.append(replace(entry_of(test.result, directory), figures=test.figures))
+    record = replace(
+        record, exit_status=exit_status, tests=tuple(tests), unmatched=tuple(unmatched)
+    )
     _write_run(run, record)
 
 
 def _run(run: RunDirectory, started_at: float, tests_in: Path) -> Run:
-    when = datetime.fromtimestamp(started_at, UTC).isoformat()
-    return Run(run.run_id, when, exit_status=None, commit=commit_of(tests_in))
+    moment = datetime.fromtimestamp(started_at, UTC).isoformat()
+    return Run(run.run_id, moment, exit_status=None, commit=commit_of(tests_in))
 
 
 def _write_run(run: RunDirectory, record: Run) -> None:

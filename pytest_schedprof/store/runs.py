@@ -63,7 +63,7 @@ class KeptRun:
             ArtifactError: if its record cannot be read.
         """
         entries = self._entries()
-        matching = [name] if name in entries else [of for of in entries if name in of]
+        matching = [name] if name in entries else [entry for entry in entries if name in entry]
         if len(matching) > 1:
             raise SettingsError(f"schedprof: {name!r} is ambiguous: {_listed(matching)}")
         if not matching:
@@ -119,8 +119,10 @@ class KeptTest:
                 f"schedprof: {self.result.test_id} was not recorded with {backend!r}, "
                 f"only with {_listed(known)}"
             )
-        chosen = [of for of in self.result.backends if backend in (None, of.backend)]
-        return [name for of in chosen for name in of.artifacts]
+        chosen = [
+            recording for recording in self.result.backends if backend in (None, recording.backend)
+        ]
+        return [name for recording in chosen for name in recording.artifacts]
 
     def read(self, name: str) -> bytes:
         """Return the content of an artifact.
@@ -387,7 +389,7 @@ def remove(run: KeptRun) -> None:
 
 def decided_in(directory: Path | None, backends: tuple[BackendResult, ...]) -> list[Decided]:
     """Return each round's decisions from a test's directory; none if any cannot be read."""
-    names = [name for of in backends if of.hashes for name in of.artifacts]
+    names = [name for backend in backends if backend.hashes for name in backend.artifacts]
     if directory is None:
         return []
     try:

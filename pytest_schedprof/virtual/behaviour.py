@@ -357,10 +357,10 @@ class Behaviour:
         """Return how long a transfer takes on a free network."""
         return latency + nbytes / self.bandwidth
 
-    def _source(self, prefix: str, what: str) -> random.Random:
-        if (prefix, what) not in self._sources:
-            self._sources[prefix, what] = random.Random(f"{self.seed}:{prefix}:{what}")
-        return self._sources[prefix, what]
+    def _source(self, prefix: str, purpose: str) -> random.Random:
+        if (prefix, purpose) not in self._sources:
+            self._sources[prefix, purpose] = random.Random(f"{self.seed}:{prefix}:{purpose}")
+        return self._sources[prefix, purpose]
 
 
 def read_behaviour(options: Mapping[str, str]) -> Behaviour:

@@ -55,8 +55,8 @@ class Choices:
         self._thefts: list[tuple[list[Any], Any]] = []
         """Rows of thefts without a thief, and their tasks."""
 
-    def begin(self, keys: Names, workers: Names, begun: float) -> None:
-        self._keys, self._workers, self._begun = keys, workers, begun
+    def begin(self, keys: Names, workers: Names, start: float) -> None:
+        self._keys, self._workers, self._begun = keys, workers, start
         self._to_be_sent, self._thefts = set(), []
         self._table = Table(
             "at", "kind", "key", "worker", "occupancy", "processing", "fetch", "rule", "others",
@@ -119,8 +119,8 @@ class Choices:
     def _row(
         self, kind: int, task: Any, state: State, rule: int, others: int, best: State = NOBODY
     ) -> list[Any]:
-        at = round((self._loop.now - self._begun) * 1e6)
-        return [at, kind, self._keys[task.key], *state, rule, others, *best]
+        moment = round((self._loop.now - self._begun) * 1e6)
+        return [moment, kind, self._keys[task.key], *state, rule, others, *best]
 
     def _others(self, task: Any, chosen: Any) -> tuple[int, int, State]:
         """Return the rule of the choice, the number of other workers, and the best of them."""

@@ -229,7 +229,7 @@ class Executor:
     def executing(self) -> dict[Any, float]:
         """Return for how many seconds each running task has run."""
         now = time()
-        return {key: now - begun for key, (_, begun) in self.timers.items()}
+        return {key: now - start for key, (_, start) in self.timers.items()}
 
     def end(self) -> None:
         """Cancel all running tasks; none of them finishes any more."""
@@ -251,7 +251,7 @@ class Executor:
 
     async def _take_part(self, task: machine.TaskState) -> None:
         """Take part in a shuffle, then compute."""
-        key, run_id, begun = task.key, task.run_id, time()
+        key, run_id, start = task.key, task.run_id, time()
         try:
             await self.shuffles.take_part(key, task.run_spec)
         except ElsewhereError:
@@ -261,7 +261,7 @@ class Executor:
             )
         except Exception as error:  # reported like the error of any task
             del self.timers[key]
-            self._worker.handle(self._failure(error, key, run_id, begun, time()))
+            self._worker.handle(self._failure(error, key, run_id, start, time()))
         else:
             self._compute(key, run_id)
 

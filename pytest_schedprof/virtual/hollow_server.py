@@ -153,11 +153,11 @@ class WorkerServer(Server):
         for worker in workers:
             await worker.flush()
 
-    def warn_once_unknown(self, what: str) -> None:
+    def warn_once_unknown(self, operation: str) -> None:
         """Warn once about a message or instruction that hollow workers do not support."""
-        if what not in self._warned_about:
-            self._warned_about.add(what)
-            logger.warning("hollow workers know nothing of %r", what)
+        if operation not in self._warned_about:
+            self._warned_about.add(operation)
+            logger.warning("hollow workers know nothing of %r", operation)
 
     def _worker_of(self, comm: Comm) -> HollowWorker:
         return self.hollow[comm.local_address]

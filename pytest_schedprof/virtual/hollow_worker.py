@@ -29,9 +29,9 @@ IO = {"read_bps": 0.0, "write_bps": 0.0}
 SPILLED = {"memory": 0, "disk": 0}
 NOTHING: dict[str, Any] = {}
 NO_TRANSFERS = {
-    f"{way}_{what}": 0
+    f"{way}_{measure}": 0
     for way in ("incoming", "outgoing")
-    for what in ("bytes", "count", "count_total")
+    for measure in ("bytes", "count", "count_total")
 }
 BASE_MEMORY = 100_000_000
 """Memory of a worker that holds no results."""

@@ -112,15 +112,15 @@ class Log:
         self._hash = hashlib.blake2b(digest_size=16)
         self._graphs = hashlib.blake2b(digest_size=16)
 
-    def write(self, now: float, whom: str, message: dict[str, Any]) -> None:
+    def write(self, now: float, receiver: str, message: dict[str, Any]) -> None:
         if message["op"] in RELEASES:
             return
         about = " ".join(str(message[name]) for name in SUBJECTS if name in message)
-        self.note(now, f"{whom} {message['op']} {about}")
+        self.note(now, f"{receiver} {message['op']} {about}")
 
-    def note(self, now: float, what: str) -> None:
+    def note(self, now: float, text: str) -> None:
         """Write down what happened."""
-        self._hash.update(f"{now - self._begun:.6f} {what}\n".encode())
+        self._hash.update(f"{now - self._begun:.6f} {text}\n".encode())
 
     def sent(self, graph: Mapping[Any, Any]) -> None:
         """Write down the tasks that a client sent, in their order."""
@@ -162,11 +162,11 @@ class Journal:
         if self.log is not None:
             self.log.sent(graph)
 
-    def note(self, now: float, what: str) -> None:
+    def note(self, now: float, text: str) -> None:
         """Note what happened to the scheduler itself."""
         for log in (self.log, self.window.log if self.window is not None else None):
             if log is not None:
-                log.note(now, what)
+                log.note(now, text)
 
     def spilled(self, nbytes: int) -> None:
         """Note that a worker wrote a result to disk, because its memory is limited."""

@@ -89,15 +89,15 @@ class Line:
         elif not self._is_closed:
             self._deliver(batch)
 
-    def hold_until(self, when: float) -> None:
+    def hold_until(self, moment: float) -> None:
         """Let messages arrive at that time at the earliest, in their order."""
         self._held = [] if self._held is None else self._held
-        self._free_at = when
-        if when < float("inf"):
-            self._loop.call_at(when, self._expect(partial(self._release, when)))
+        self._free_at = moment
+        if moment < float("inf"):
+            self._loop.call_at(moment, self._expect(partial(self._release, moment)))
 
-    def _release(self, when: float) -> None:
-        if self._held is None or when < self._free_at:
+    def _release(self, moment: float) -> None:
+        if self._held is None or moment < self._free_at:
             return  # a longer partition has begun meanwhile
         held, self._held = self._held, None
         for batch in held:

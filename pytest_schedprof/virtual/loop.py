@@ -68,9 +68,9 @@ def at_least_a_tick(delay: float) -> float:
     return max(delay, TICK_S) if delay > 0 else delay
 
 
-def rounded(when: float) -> float:
+def rounded(moment: float) -> float:
     """Return a time in whole nanoseconds, so that sums in another order give the same time."""
-    return round(when, 9)
+    return round(moment, 9)
 
 
 HOLLOW = ("executor", "hollow_server", "hollow_worker", "worker")
@@ -94,9 +94,9 @@ class Turns:
         self.connection = connection
         self._received = b""
 
-    def give(self, **what: Any) -> None:
+    def give(self, **message: Any) -> None:
         """Give the turn away."""
-        self.connection.sendall(json.dumps(what).encode() + b"\n")
+        self.connection.sendall(json.dumps(message).encode() + b"\n")
 
     def take(self) -> dict[str, Any] | None:
         """Wait for the turn; None if the other end has gone."""
@@ -109,8 +109,8 @@ class Turns:
                 return None
             self._received += piece
         line, _, self._received = self._received.partition(b"\n")
-        what: dict[str, Any] = json.loads(line)
-        return what
+        message: dict[str, Any] = json.loads(line)
+        return message
 
 
 def acknowledge(sockets: Iterable[Any]) -> None:

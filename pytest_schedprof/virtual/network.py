@@ -232,8 +232,8 @@ class Socket:
         """Let a piece arrive after all that was sent before; an empty one is the end."""
         relay = self.network.relay
         if relay.journal is not None:
-            what = f"{len(piece)} bytes" if piece else "the end"
-            relay.note(f"{self.name[1]} sends {what} to {self.peer.name[1] if self.peer else ''}")
+            text = f"{len(piece)} bytes" if piece else "the end"
+            relay.note(f"{self.name[1]} sends {text} to {self.peer.name[1] if self.peer else ''}")
         arrival = relay.now + LATENCY_NS + self._lateness(piece)
         self._last_arrival = max(arrival, self._last_arrival + 1)
         relay.at(self._last_arrival, partial(self._arrive, piece))

@@ -159,9 +159,9 @@ class Relay:
             runner = self.current()
             self.journal.append(Event(self.now, runner.name if runner else "", text))
 
-    def at(self, when: int, action: Callable[[], None]) -> None:
+    def at(self, moment: int, action: Callable[[], None]) -> None:
         """Let something happen at a time, after what was to happen at that time before."""
-        heappush(self._agenda, (when, next(self._numbers), action))
+        heappush(self._agenda, (moment, next(self._numbers), action))
 
     def enter(self, name: str) -> Runner:
         """Return a new runner, whose turn comes after those of all that can run now."""

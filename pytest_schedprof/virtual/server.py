@@ -216,8 +216,8 @@ class VirtualServer(WorkerServer):
     def give_address(self, worker: HollowWorker) -> str:
         """Give the worker an address that none has had: others may ask an old one for its data."""
         self._incarnations[worker.name] += 1
-        again = self._incarnations[worker.name] - 1
-        address = f"inproc://worker-{worker.name}{f'-{again}' if again else ''}"
+        restarts = self._incarnations[worker.name] - 1
+        address = f"inproc://worker-{worker.name}{f'-{restarts}' if restarts else ''}"
         self.hollow[address] = worker
         return address
 

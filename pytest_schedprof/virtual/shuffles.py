@@ -86,9 +86,9 @@ class Shuffles:
 
     async def _take_output(self, shuffle_id: str, partition: Any, key: Any) -> None:
         run = await self._run(shuffle_id)
-        where = run.worker_for[partition]
-        if where != self._worker.address:
-            await self._ask("restrict_task", id=run.id, run_id=run.run_id, key=key, worker=where)
+        address = run.worker_for[partition]
+        if address != self._worker.address:
+            await self._ask("restrict_task", id=run.id, run_id=run.run_id, key=key, worker=address)
             raise ElsewhereError
 
     async def _run(self, shuffle_id: str, key: Any = None) -> Any:
@@ -106,12 +106,12 @@ class Shuffles:
                 self._runs[shuffle_id] = answer["run_spec"]
             return self._runs[shuffle_id]
 
-    async def _ask(self, what: str, **message: Any) -> Any:
+    async def _ask(self, operation: str, **message: Any) -> Any:
         async with self._worker.server.connection_slots:
-            answer = await getattr(self._worker.scheduler, f"shuffle_{what}")(**message)
+            answer = await getattr(self._worker.scheduler, f"shuffle_{operation}")(**message)
         if answer is not None and answer["status"] == "error":
             _, error, _ = clean_exception(**answer)
-            raise error or RuntimeError(f"the scheduler refuses {what}")
+            raise error or RuntimeError(f"the scheduler refuses {operation}")
         return answer
 
 

@@ -73,11 +73,11 @@ def _state_of(task: Any) -> str:
     return " ".join(words)
 
 
-def tell_story(task: Any, scheduler: Any, worker: Any, begun: float) -> str:
+def tell_story(task: Any, scheduler: Any, worker: Any, origin: float) -> str:
     """Return a task's last transitions, and its state on the worker that should run it."""
     lines = [f"story of {task.key!r}, in virtual seconds:"]
-    for key, start, finish, _, stimulus_id, when in list(scheduler.story(task.key))[-LINES:]:
-        lines.append(f"  {when - begun:.6f} {key!r} {start} -> {finish} ({stimulus_id})")
+    for key, start, finish, _, stimulus_id, moment in list(scheduler.story(task.key))[-LINES:]:
+        lines.append(f"  {moment - origin:.6f} {key!r} {start} -> {finish} ({stimulus_id})")
     if task.processing_on is not None:
         known = None if worker is None else worker.state.tasks.get(task.key)
         state = "knows nothing of it" if known is None else f"knows it as {known.state}"
@@ -86,12 +86,12 @@ def tell_story(task: Any, scheduler: Any, worker: Any, begun: float) -> str:
     return "".join(f"\n{line}" for line in lines)
 
 
-def tell_error(what: str, seconds: float, error: BaseException) -> str:
+def tell_error(trouble: str, seconds: float, error: BaseException) -> str:
     """Return what an error shows and where it was raised, innermost last."""
     frames = traceback.extract_tb(error.__traceback__)[-4:]
     places = "".join(f"\n  in {frame.name}, line {frame.lineno}: {frame.line}" for frame in frames)
     return (
-        f"schedprof: {what}, after {seconds:g} s of virtual time: "
+        f"schedprof: {trouble}, after {seconds:g} s of virtual time: "
         f"{type(error).__name__}: {str(error)[:500]}{places}"
     )
 

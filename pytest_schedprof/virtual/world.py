@@ -80,14 +80,14 @@ class World:
         """Mark a function: while a timer holds it, something is under way."""
         return Expected(self, call)
 
-    def plan(self, seconds: float, what: str, workers: list[str], lasting: float | None) -> str:
+    def plan(self, seconds: float, fault: str, workers: list[str], lasting: float | None) -> str:
         """Let something happen to workers after a delay; return why it cannot, or nothing."""
         assert self.workers is not None
         for worker in workers:
-            if refusal := self.workers.check(what, worker):
+            if refusal := self.workers.check(fault, worker):
                 return refusal
         for worker in workers:
-            act = partial(self.workers.act, what, worker, math.inf if lasting is None else lasting)
+            act = partial(self.workers.act, fault, worker, math.inf if lasting is None else lasting)
             self.loop.call_later(max(0.0, seconds), self.expect(act))
         return ""
 
@@ -95,10 +95,10 @@ class World:
         """Return an error that distributed only logs, or that the test's client may keep quiet."""
         if (error := self._witness.take()) is None:
             return None
-        what = "the cluster's own state is broken"
+        trouble = "the cluster's own state is broken"
         if not is_of_a_machine(error):
-            what = "the scheduler failed at what a client sent"
-        return Fault(tell_error(what, self.loop.now - EPOCH, error))
+            trouble = "the scheduler failed at what a client sent"
+        return Fault(tell_error(trouble, self.loop.now - EPOCH, error))
 
     def _find_fault(self, is_patient: bool) -> Fault | None:
         """Return why the test must end before the clock moves, or None."""
@@ -207,36 +207,36 @@ class Faults:
             "silence": self._silence,
         }
 
-    def check(self, what: str, worker: str) -> str:
+    def check(self, fault: str, worker: str) -> str:
         """Return why this cannot be done, or nothing."""
         known = (*self._acts, "arrive", "restart")
-        if what not in known:
-            return f"a worker cannot {what!r}; known: {', '.join(known)}"
-        if (what == "restart") != (worker == SCHEDULER):
+        if fault not in known:
+            return f"a worker cannot {fault!r}; known: {', '.join(known)}"
+        if (fault == "restart") != (worker == SCHEDULER):
             return f"only {SCHEDULER!r} can be restarted, and nothing else can happen to it"
         # A worker may arrive under the name of one that is killed before.
-        if what not in ("arrive", "restart") and self._named(worker) is None:
+        if fault not in ("arrive", "restart") and self._named(worker) is None:
             return f"there is no worker {worker!r}; they are named 0, 1, 2, ..."
         return ""
 
-    def act(self, what: str, worker: str, seconds: float) -> None:
+    def act(self, fault: str, worker: str, seconds: float) -> None:
         """Do it, for a time; do nothing if the worker has left meanwhile."""
         target = self._named(worker)
-        if what == "arrive":
+        if fault == "arrive":
             self.arrive(worker)
-        elif what == "restart":
+        elif fault == "restart":
             self._restart(seconds if seconds < float("inf") else DOWN_S)
         elif target is not None:
-            self._acts[what](target, seconds)
+            self._acts[fault](target, seconds)
 
     def draw(self, worker: Any, seconds: float) -> None:
         """Draw whether something happens to a worker during a task of this length."""
         if self._rate and self._random.random() < self._rate:
-            what, lasting = self._random.choice(DRAWN), self._random.choice(LASTING_S)
-            lasting *= SILENCE if what == "silence" else 1
-            act = partial(self.act, what, worker.name, lasting)
+            fault, lasting = self._random.choice(DRAWN), self._random.choice(LASTING_S)
+            lasting *= SILENCE if fault == "silence" else 1
+            act = partial(self.act, fault, worker.name, lasting)
             self._later(self._random.random() * seconds, act)
-            if what == "kill":  # as a nanny does, or somebody who adds workers
+            if fault == "kill":  # as a nanny does, or somebody who adds workers
                 self._later(seconds + lasting, partial(self.arrive, worker.name))
 
     def at(self, address: str) -> Any:

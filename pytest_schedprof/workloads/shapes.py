@@ -259,8 +259,9 @@ def many_clients(client: Client, size: int) -> None:
     """Run the tasks from ten clients."""
     numbers = range(max(1, size // CLIENTS))
     with _ten_clients(client) as clients:
-        for one, futures in [(one, one.map(inc, numbers, pure=False)) for one in clients]:
-            finish(one, futures)
+        started = [(owner, owner.map(inc, numbers, pure=False)) for owner in clients]
+        for owner, futures in started:
+            finish(owner, futures)
 
 
 def many_questions(client: Client, size: int) -> None:
@@ -268,11 +269,11 @@ def many_questions(client: Client, size: int) -> None:
     with _ten_clients(client) as clients:
         finish(client, [client.submit(inc, 0, pure=False)])
         for _ in range(max(1, size // CLIENTS // QUESTIONS)):
-            for one in clients:
-                one.scheduler_info()
-                one.nthreads()
-                one.has_what()
-                one.processing()
+            for asker in clients:
+                asker.scheduler_info()
+                asker.nthreads()
+                asker.has_what()
+                asker.processing()
 
 
 def heartbeats(client: Client, size: int) -> None:

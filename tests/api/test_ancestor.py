@@ -99,7 +99,11 @@ def worked(client: Client) -> Callable[[], None]:
 def test_parameters_are_the_ancestors(function: Callable[..., Any], theirs: Any) -> None:
     """The format is chosen by the path where none is given: without `.svg`, the ancestor's."""
     parameters = inspect.signature(function).parameters.values()
-    mine = {of.name: of.default for of in parameters if of.kind is of.POSITIONAL_OR_KEYWORD}
+    mine = {
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    }
     assert list(mine) == list(theirs)
     assert {**mine, "format": "speedscope"} == {"format": "speedscope", **theirs}
 

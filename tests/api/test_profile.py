@@ -50,7 +50,7 @@ def burn(client: Client, seconds: float) -> None:
 def burned_share(result: Result) -> float:
     (backend,) = result.backends
     assert backend.shares is not None
-    names = {of.function: of.share.value for of in backend.shares.functions}
+    names = {share.function: share.share.value for share in backend.shares.functions}
     return sum(value for name, value in names.items() if name.endswith(":burn_scheduler_cpu"))
 
 
@@ -65,13 +65,16 @@ def test_result_and_artifacts(client: Client, tmp_path: Path) -> None:
     assert [measured.backend for measured in result.backends] == ["pyspy", "cputime"]
     for measured in result.backends:
         assert measured.shares is not None
-        hottest = max(measured.shares.functions, key=lambda of: of.self_share.value)
+        hottest = max(measured.shares.functions, key=lambda share: share.self_share.value)
         assert hottest.function.endswith(":burn_scheduler_cpu")
         assert measured.window.cpu_seconds > 0.36
         assert warnings_of(measured) == []
     assert read_record(place / "result.json", Result) == result
     kept = {path.name for path in place.iterdir()}
-    assert kept == {"result.json", *(name for of in result.backends for name in of.artifacts)}
+    assert kept == {
+        "result.json",
+        *(name for backend in result.backends for name in backend.artifacts),
+    }
 
 
 def test_without_a_directory_nothing_is_stored(

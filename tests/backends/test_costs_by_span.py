@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from support import Project
 
-from pytest_schedprof.agent.spans import whose_in
+from pytest_schedprof.agent.spans import attribution_in
 from pytest_schedprof.formats.counted import read_counts
 from pytest_schedprof.model.result import BackendResult, SpanCost
 
@@ -151,4 +151,4 @@ def check_file(project: Project) -> None:
 
 
 def test_what_is_no_scheduler_knows_no_spans() -> None:
-    assert whose_in(object()) is None
+    assert attribution_in(object()) is None

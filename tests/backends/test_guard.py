@@ -160,8 +160,8 @@ def test_pyspy_writes_its_file_after_the_process_was_killed(tmp_path: Path, dela
         ):
             assert profiler.stdout is not None
             assert b"Sampling process" in profiler.stdout.readline()
-            begun = cpu_of(profiler.pid)
-            wait_for(lambda: cpu_of(profiler.pid) > begun + 0.05, "samples")
+            start = cpu_of(profiler.pid)
+            wait_for(lambda: cpu_of(profiler.pid) > start + 0.05, "samples")
             time.sleep(delay_s)  # it is killed between samples, or in one
             scheduler.kill()
             assert profiler.wait(60) == 0

@@ -421,8 +421,11 @@ def test_a_limit_on_what_is_not_in_the_trace_is_inconclusive(control: Control) -
     (seen,) = profile.functions
     costs = Costs([unit_of(1, {}, [profile])])
     hidden = "distributed.scheduler:SchedulerState._transition"
-    verdicts = [judge(parse_limit(f"seconds({of}) <= 100s"), costs, [of]) for of in (seen, hidden)]
-    assert [of.verdict for of in verdicts] == [Verdict.PASS, Verdict.INCONCLUSIVE]
+    verdicts = [
+        judge(parse_limit(f"seconds({function}) <= 100s"), costs, [function])
+        for function in (seen, hidden)
+    ]
+    assert [verdict.verdict for verdict in verdicts] == [Verdict.PASS, Verdict.INCONCLUSIVE]
     assert "not in the trace, from which log_sparse=" in verdicts[1].note
 
 

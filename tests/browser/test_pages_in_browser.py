@@ -137,7 +137,7 @@ def test_search_finds_what_holds_the_time(runs: Runs, reader: Reader) -> None:
     results = [test.result for test in find_run(runs.after).attempts() if test.result]
     (result,) = [result for result in results if "plain" in result.test_id]
     (shares,) = [backend.shares for backend in result.backends if backend.shares]
-    (share,) = [of.share for of in shares.functions if "burn_scheduler_cpu" in of.function]
+    (share,) = [share.share for share in shares.functions if "burn_scheduler_cpu" in share.function]
     assert float(match[1]) == pytest.approx(100 * share.value, abs=0.06)
     assert page.locator(".flame canvas.main").screenshot() != before
     page.keyboard.press("Enter")

@@ -38,8 +38,8 @@ def page_of_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page
 
 
-def box(of: Locator) -> tuple[float, float, float, float]:
-    place = of.bounding_box()
+def box(element: Locator) -> tuple[float, float, float, float]:
+    place = element.bounding_box()
     assert place is not None
     return place["x"], place["y"], place["width"], place["height"]
 

@@ -178,7 +178,12 @@ def test_tests_for_distributed_are_counted_and_skipped_without_the_plugin(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = FOR_DISTRIBUTED.read_text(encoding="utf-8")
-    names = {name for point in TOUCHPOINTS for of in point.names for name in of.split(" | ")}
+    names = {
+        name
+        for point in TOUCHPOINTS
+        for alternatives in point.names
+        for name in alternatives.split(" | ")
+    }
     assert len(page.splitlines()) <= 80
     assert f"the {len(names)} that we use" in page
     for settings in re.findall(r"```toml\n(.*?)```", page, re.DOTALL):
@@ -187,7 +192,7 @@ def test_tests_for_distributed_are_counted_and_skipped_without_the_plugin(
         re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
     )
     project.run("--schedprof").assert_outcomes(passed=5)
-    assert {of.backends[0].backend for of in project.results().values()} == {"counts"}
+    assert {result.backends[0].backend for result in project.results().values()} == {"counts"}
     blocked = "import sys; sys.modules['pytest_schedprof'] = None; import pytest; pytest.main()"
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_ADDOPTS", "--strict-markers -W ignore")

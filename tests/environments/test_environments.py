@@ -105,10 +105,10 @@ def test_what_is_asked_for_is_installed_and_all_else_is_as_on_this_side(tmp_path
     deep = wheel(tmp_path, "deep", "3")
     named = wheel(tmp_path, "edited", "2", "iniconfig>=1", deep, "absent; extra == 'more'")
     sites = (str(site), *(path for path in sys.path if path.endswith("site-packages")))
-    there = made(tmp_path, [named], sites)
-    assert there("__import__('edited').version") == "2"
-    assert there("__import__('deep').version") == "3"
-    assert there("__import__('iniconfig').__file__") == __import__("iniconfig").__file__
+    environment = made(tmp_path, [named], sites)
+    assert environment("__import__('edited').version") == "2"
+    assert environment("__import__('deep').version") == "3"
+    assert environment("__import__('iniconfig').__file__") == __import__("iniconfig").__file__
 
 
 @pytest.mark.parametrize(("need", "version"), [("edited>=1", "1"), ("edited>=2", "2")])
@@ -119,8 +119,8 @@ def test_a_checkout_of_this_side_stays_unless_its_version_is_excluded(
     install_checkout(site, "1")
     wheel(tmp_path, "edited", "2")
     monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path))
-    there = made(tmp_path, [wheel(tmp_path, "named", "1", need)], (str(site),))
-    assert there("__import__('edited').version") == version
+    environment = made(tmp_path, [wheel(tmp_path, "named", "1", need)], (str(site),))
+    assert environment("__import__('edited').version") == version
 
 
 def test_without_uv_one_line_says_how_to_install_it(
@@ -140,9 +140,9 @@ def test_extras_that_are_asked_for_are_installed_with_those_that_they_need(tmp_p
     deep = wheel(tmp_path, "deep", "3", f"{wheel(tmp_path, 'deeper', '4')} ; extra == 'all'")
     needs = (f"{deep.replace('deep@', 'deep[all] @ ')} ; extra == 'more'", "absent; extra == 'no'")
     named = wheel(tmp_path, "wide", "2", *needs).replace("wide@", "wide[more] @ ")
-    there = made(tmp_path, [named], ())
-    assert there("__import__('deep').version") == "3"
-    assert there("__import__('deeper').version") == "4"
+    environment = made(tmp_path, [named], ())
+    assert environment("__import__('deep').version") == "3"
+    assert environment("__import__('deeper').version") == "4"
 
 
 def test_a_checkout_there_wins_over_a_package_here(tmp_path: Path) -> None:
@@ -150,11 +150,11 @@ def test_a_checkout_there_wins_over_a_package_here(tmp_path: Path) -> None:
     site.mkdir(parents=True)
     (site / "edited.py").write_text("version = 'of this side'\n")
     (site / "only_here.py").write_text("")
-    there = made(tmp_path, [wheel(tmp_path, "unrelated", "1")], (str(site),))
-    own = Path(there("__import__('unrelated').__file__")).parent
+    environment = made(tmp_path, [wheel(tmp_path, "unrelated", "1")], (str(site),))
+    own = Path(environment("__import__('unrelated').__file__")).parent
     install_checkout(own, "2")
-    assert there("__import__('edited').version") == "2"
-    assert there("__import__('only_here').__file__") == str(site / "only_here.py")
+    assert environment("__import__('edited').version") == "2"
+    assert environment("__import__('only_here').__file__") == str(site / "only_here.py")
 
 
 @pytest.mark.parametrize(

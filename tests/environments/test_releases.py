@@ -68,10 +68,10 @@ def seen(dask_scheduler: Any) -> dict[str, Any]:
 def test_only_what_was_asked_for_is_another_there(other: Interpreter, cluster: Cluster) -> None:
     assert other.versions == {"dask": THERE, "distributed": THERE}
     with Control(cluster.address) as control:
-        there = control.call(facts.describe)["versions"]
+        versions = control.call(facts.describe)["versions"]
         on_workers = control.call_workers(facts.process)
     ours = facts.versions()
-    assert {name for name in ours if ours[name] != there.get(name)} == {"dask", "distributed"}
+    assert {name for name in ours if ours[name] != versions.get(name)} == {"dask", "distributed"}
     assert len(on_workers) == 2
 
 

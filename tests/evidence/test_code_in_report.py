@@ -61,7 +61,9 @@ def test_the_report_has_the_source_of_the_test(project: Project) -> None:
         "def test_method(self, schedprof_scheduler, number):",
     ]
     assert code_in(project, "test_made") == ["test_it.py::test_made"]
-    assert not any(kind.missing for of in project.results().values() for kind in of.evidence)
+    assert not any(
+        kind.missing for result in project.results().values() for kind in result.evidence
+    )
 
 
 def test_what_has_no_source_gives_none() -> None:

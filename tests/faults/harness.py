@@ -266,10 +266,10 @@ def harmed(
             session.wait_for_stage(limit_s)
             doing(session)
             session.go_on()
-        begun = time.monotonic()
+        start = time.monotonic()
         is_over = settle(lambda: session.process.poll() is not None, limit_s)
         assert is_over, f"the session did not end in {limit_s:g} s:\n{session.output}"
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - start
         settle(lambda: len([*session.processes()]) <= lasting, SETTLING_S)
         return _outcome(session, seconds)
     finally:
@@ -286,7 +286,7 @@ def _outcome(session: Session, seconds: float) -> Outcome:
         seconds=seconds,
         kept=frozenset(path.name for run in runs for path in run.glob("tests/*/*")),
         results=session.project.results() if runs else {},
-        processes=[f"{session.role(of)}: {of}" for of in session.processes()],
-        descriptors=[what for note in notes for what in note.get("descriptors", ())],
+        processes=[f"{session.role(process)}: {process}" for process in session.processes()],
+        descriptors=[descriptor for note in notes for descriptor in note.get("descriptors", ())],
         temporary=sorted(path.name for path in session.temporary.iterdir()),
     )

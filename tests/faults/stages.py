@@ -119,7 +119,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     gc.collect()  # an event loop that nobody holds any longer is closed then
     before = config.stash[BEFORE]
-    left = [what for number, what in descriptors().items() if before.get(number) != what]
+    left = [
+        descriptor
+        for number, descriptor in descriptors().items()
+        if before.get(number) != descriptor
+    ]
     note(descriptors=left)
 
 

@@ -77,7 +77,7 @@ def test_samples_are_kept_up_to_the_fault(lost: Outcome, name: str) -> None:
     backends = {backend.backend: backend for backend in lost.results["test_samples"].backends}
     backend = backends[name]
     assert backend.shares is not None
-    assert any("burn_scheduler_cpu" in of.function for of in backend.shares.functions)
+    assert any("burn_scheduler_cpu" in share.function for share in backend.shares.functions)
     assert {limit.verdict for limit in backend.limits} == {Verdict.INCONCLUSIVE}
     assert backend.doubt == UP_TO_THE_FAULT
     assert f"scheduler.{name}.speedscope.json" in lost.kept
@@ -173,8 +173,8 @@ def test_a_profiler_without_its_guard_leaves_its_samples(outcome: Outcome) -> No
 
 
 def test_a_process_that_is_killed_while_starting_is_told(outcome: Outcome) -> None:
-    for whose in ("scheduler's", "workers'"):
+    for owner in ("scheduler's", "workers'"):
         assert re.search(
-            f"schedprof: the {whose} process .* was killed by signal 9 while starting",
+            f"schedprof: the {owner} process .* was killed by signal 9 while starting",
             outcome.output,
         )

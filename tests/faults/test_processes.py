@@ -68,7 +68,7 @@ def test_session_interrupted(project: Project) -> None:
     assert outcome.exit_code == pytest.ExitCode.INTERRUPTED
     assert "KeyboardInterrupt" in outcome.output
     assert lines(outcome, "artifacts of 1 profiled test: ")
-    assert [of.outcome for of in project.run_record().tests] == ["interrupted"]
+    assert [test.outcome for test in project.run_record().tests] == ["interrupted"]
     record = outcome.results["test_it"]
     assert record.outcome == "interrupted"
     assert record.backends[0].artifacts == ("scheduler.pyspy.speedscope.json",)

@@ -57,10 +57,10 @@ def after(forge: ForgeServer) -> ForgeServer:
 
 def run_of(*results: Result, text: str = "anything") -> bytes:
     """Return an artifact with the records of a run, and with a text that a stranger wrote."""
-    tests = {f"tests/{number}/result.json": of for number, of in enumerate(results)}
-    entries = [entry_of(of, str(Path(name).parent)) for name, of in tests.items()]
+    tests = {f"tests/{number}/result.json": record for number, record in enumerate(results)}
+    entries = [entry_of(record, str(Path(name).parent)) for name, record in tests.items()]
     run = Run("20261124T101500-3fa2c1", "2026-11-24", 1, tuple(entries), unmatched=("new: test_b",))
-    records = {name: encode(of).decode() for name, of in tests.items()}
+    records = {name: encode(record).decode() for name, record in tests.items()}
     records["run.json"] = encode(run).decode()
     files = {f"{run.run_id}/{name}": content for name, content in records.items()}
     return archive({**files, f"{run.run_id}/summary.md": text, "../run.json": text})

@@ -144,8 +144,8 @@ def clean(runs: Path, project: Path) -> None:
         for path in (Path.home(), project, HERE.parents[2]):
             assert os.fsencode(path / "_")[:-1] not in content, f"{path} in {file}"
         for word in (socket.gethostname(), getpass.getuser()):
-            where = re.search(rb'"%s["@:]' % re.escape(word.encode()), content)
-            assert where is None, f"{word!r} in {file}"
+            match = re.search(rb'"%s["@:]' % re.escape(word.encode()), content)
+            assert match is None, f"{word!r} in {file}"
         file.write_bytes(gzip.compress(content, mtime=0) if is_packed else content)
 
 

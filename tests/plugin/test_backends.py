@@ -127,7 +127,9 @@ def test_the_option_alone_takes_no_path_for_a_name(project: Project) -> None:
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["schedprof: what each test's limits need; cluster local, *"])
     results = project.results()
-    used = {name: [of.backend for of in result.backends] for name, result in results.items()}
+    used = {
+        name: [backend.backend for backend in result.backends] for name, result in results.items()
+    }
     assert used == {
         "test_fixture": ["counts"],
         "test_in_process": ["cputime"],
@@ -202,7 +204,9 @@ def test_all_else_works_where_profilers_are_left_out(tmp_path: Path, bare_python
     assert session.outcomes == {"test_counts": "passed", "test_limits": "passed", **failed}
     said = "schedprof: cputime in place of pyspy: it is not installed; pip install py-spy"
     assert session.lines.count(said) == 1
-    backends = {name: [of.backend for of in r.backends] for name, r in session.results().items()}
+    backends = {
+        name: [backend.backend for backend in r.backends] for name, r in session.results().items()
+    }
     assert backends["test_counts"] == ["counts"]
     assert backends["test_limits"] == ["cputime", "cprofile"]
     for package in ("py-spy", "viztracer", "memray"):

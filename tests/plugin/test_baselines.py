@@ -136,7 +136,9 @@ def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(
     scanning.stdout.fnmatch_lines([f"schedprof: regressed against 'main': {cause}", f"  {cause}"])
     assert function in newest_summary(project).partition("### Regressions")[2].split("\n- ")[1]
     (comparison,) = _newest_result(project).comparisons
-    assert [(of.function, of.role) for of in comparison.causes] == [(function, Role.CHANGED)]
+    assert [(cause.function, cause.role) for cause in comparison.causes] == [
+        (function, Role.CHANGED)
+    ]
     capsys.readouterr()
     assert main(["explain", "--dir", runs, "-q"]) == 0
     assert function in capsys.readouterr().out.splitlines()[2]

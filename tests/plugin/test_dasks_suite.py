@@ -98,7 +98,9 @@ def test_adds_no_thread_process_descriptor_or_warning(project: Project) -> None:
     result.assert_outcomes(passed=6)
     result.stdout.no_fnmatch_line("*LEAKED*")
     records = project.results()
-    evidence = {of.kind: of.missing for of in records.pop("test_local_scheduler_beside").evidence}
+    evidence = {
+        kind.kind: kind.missing for kind in records.pop("test_local_scheduler_beside").evidence
+    }
     assert not evidence.pop("local")
     assert {kind for kind, text in evidence.items() if text == NO_SCHEDULER} == {
         "report",
@@ -107,22 +109,22 @@ def test_adds_no_thread_process_descriptor_or_warning(project: Project) -> None:
     check_evidence(records.pop("test_evidence"))
     in_process = [record.backends for record in records.values()]
     assert sorted(len(backends) for backends in in_process) == [1, 2, len(BACKENDS)]
-    assert all(of.window.tasks == 20 for backends in in_process for of in backends)
+    assert all(backend.window.tasks == 20 for backends in in_process for backend in backends)
 
 
 def check_evidence(record: Result) -> None:
     """Check what is known of two runs of the body, each with a scheduler of its own."""
-    kinds = {of.kind: of for of in record.evidence}
-    assert {kind for kind, of in kinds.items() if not of.missing} == {
+    kinds = {kind.kind: kind for kind in record.evidence}
+    assert {name for name, kind in kinds.items() if not kind.missing} == {
         *("span", "memory", "tasks", "transfers", "phases")
     }
     assert record.backends[0].window.tasks == 2 * 50
-    durations = {of.subject: of.amounts for of in kinds["tasks"].amounts}
+    durations = {row.subject: row.amounts for row in kinds["tasks"].amounts}
     assert len(durations["inc"]) == 2
     assert [limit.verdict.value for limit in record.limits] == ["pass"]
-    process = next(of for of in kinds["memory"].amounts if of.subject == "process")
+    process = next(row for row in kinds["memory"].amounts if row.subject == "process")
     assert min(process.amounts) > 1e6
-    phases = {of.subject: of.amounts[0] for of in kinds["phases"].amounts}
+    phases = {row.subject: row.amounts[0] for row in kinds["phases"].amounts}
     assert "sending" not in phases
     assert sum(phases.values()) <= record.backends[0].window.cpu_seconds / 100
 

@@ -152,7 +152,7 @@ def test_nothing_is_kept_of_its_scheduler_in_memory():
         "test_good": "passed",
         "TestUnit::test_unit": "failed",
     }
-    tasks = {name: of.backends[0].window.tasks for name, of in project.results().items()}
+    tasks = {name: result.backends[0].window.tasks for name, result in project.results().items()}
     assert tasks == {"test_fixture": 3, "test_known": 0, "test_good": 2, "TestUnit::test_unit": 3}
     assert sorted(test.outcome for test in project.run_record().tests) == sorted(outcomes.values())
 
@@ -274,7 +274,7 @@ def test_recordings_of_tests_that_are_as_they_were_are_bounded(
     }
     assert files["test_broken"] == files["test_kept"] == {"counts": True, "viztracer": True}
     assert files["test_good"] == {"counts": True, "viztracer": False}
-    (trace,) = [of for of in project.results()["test_good"].backends if of.left_out]
+    (trace,) = [backend for backend in project.results()["test_good"].backends if backend.left_out]
     assert trace.backend == "viztracer"
     assert trace.left_out > 60_000
     assert len(list(project.path.rglob("*.viztracer.json.gz"))) == 2

@@ -72,7 +72,11 @@ def test_clusters_of_dasks_and_their_clients(
         for name, (cluster, backends, params) in KINDS.items()
     }
     session = Finished(tmp_path, files)
-    tests = {f"test_{name}[{of}]": name for name, (_, _, params) in KINDS.items() for of in params}
+    tests = {
+        f"test_{name}[{parameter}]": name
+        for name, (_, _, params) in KINDS.items()
+        for parameter in params
+    }
     assert session.outcomes == dict.fromkeys(tests, "passed"), session.process.stdout
     for test, record in session.results().items():
         assert record.cluster is not None
@@ -81,7 +85,7 @@ def test_clusters_of_dasks_and_their_clients(
         for backend in record.backends:
             assert backend.window.tasks == 100
             if backend.shares is not None:
-                functions = [of.function for of in backend.shares.functions]
+                functions = [share.function for share in backend.shares.functions]
                 assert any(name.endswith("burn_scheduler_cpu") for name in functions)
 
 

@@ -117,7 +117,7 @@ def test_marked_tests_pass_or_fail_and_their_artifacts_say_what_was_seen(project
     assert "distributed" in record.environment.versions
     assert (backend.backend, backend.settings["rate_hz"]) == ("pyspy", 100.0)
     assert backend.artifacts == ("scheduler.pyspy.speedscope.json",)
-    functions = {of.function for of in shares_in(record).functions}
+    functions = {share.function for share in shares_in(record).functions}
     assert "asyncio.base_events:BaseEventLoop._run_once" in functions
     (entry,) = (test for test in project.run_record().tests if test.test_id == record.test_id)
     kept = project.run_directory / entry.directory / backend.artifacts[0]
@@ -125,7 +125,7 @@ def test_marked_tests_pass_or_fail_and_their_artifacts_say_what_was_seen(project
     assert (project.path / ".schedprof" / ".gitignore").read_text().endswith("*\n")
 
     window = results["test_window"]
-    names = {of.function.rpartition(":")[2] for of in shares_in(window).functions}
+    names = {share.function.rpartition(":")[2] for share in shares_in(window).functions}
     assert any("burn_scheduler_cpu" in name for name in names)
     assert not any("burn_outside" in name for name in names)
     assert len(window.backends[0].window.segments) == 2
@@ -162,9 +162,9 @@ def test_without_fixture():
     assert set(project.results()) == {"test_burn"}
     result.stdout.fnmatch_lines(["schedprof: pyspy at 100 Hz; cluster local, artifacts in *"])
     functions = shares_in(project.result()).functions
-    burned = [of for of in functions if of.function.endswith("burn_scheduler_cpu")]
+    burned = [share for share in functions if share.function.endswith("burn_scheduler_cpu")]
     assert burned[0].function.startswith(("test_it:", f"{SENT}:"))  # it was sent by value
-    assert burned[0] == max(functions, key=lambda of: of.self_share.value)
+    assert burned[0] == max(functions, key=lambda share: share.self_share.value)
     assert burned[0].share.value == burned[0].self_share.value
     project.run().assert_outcomes(passed=2)
     assert set(project.results()) == {"test_burn"}  # of the first session alone

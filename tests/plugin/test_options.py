@@ -78,8 +78,8 @@ def test_closer_form_wins(pytester: pytest.Pytester, case: Case) -> None:
     ini = f"{option.ini_name} = {case.ini}"
     by_ini, by_cli, by_marker = case.meanings
 
-    def value(of: Settings) -> Any:
-        return getattr(of, case.name)
+    def value(settings: Settings) -> Any:
+        return getattr(settings, case.name)
 
     assert value(settings(pytester, None)) == option.default
     assert value(settings(pytester, ini)) == by_ini

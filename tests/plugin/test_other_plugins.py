@@ -181,13 +181,13 @@ def test_items_of_every_kind(project: Project) -> None:
     result.assert_outcomes(passed=4, xfailed=1, skipped=1)
     result.stdout.fnmatch_lines(["not profiled: 1 test ran no scheduler*"])
     results = project.results()
-    assert {name: len(of.backends[0].window.segments) for name, of in results.items()} == {
+    assert {name: len(result.backends[0].window.segments) for name, result in results.items()} == {
         "TestMethods::test_fixtures": 2,
         "TestCase::test_method": 1,
         "TestCase::test_expected": 1,
         "TestAsync::test_coroutine": 1,
     }
-    assert all(of.backends[0].window.tasks >= 1 for of in results.values())
+    assert all(result.backends[0].window.tasks >= 1 for result in results.values())
 
 
 ELSEWHERE = """

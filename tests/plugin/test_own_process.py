@@ -198,9 +198,9 @@ def test_samples_of_gen_cluster_are_told_apart(session: Finished, name: str) -> 
     assert backend.window.tasks == 450
     assert backend.window.segments[0].transitions > 4 * 450
     shares = shares_in(record)
-    functions = {of.function: of.share.value for of in shares.functions}
+    functions = {share.function: share.share.value for share in shares.functions}
     assert functions["distributed.scheduler:SchedulerState._transition"] > 0.02
-    assert not any(of.owner in ("worker", "client") for of in shares.owners)
+    assert not any(owner.owner in ("worker", "client") for owner in shares.owners)
     assert shares.idle_samples > shares.busy_samples / 5
 
 
@@ -234,16 +234,16 @@ def test_dasks_local_schedulers(session: Finished, name: str) -> None:
     # Collecting the results takes a few more tasks.
     assert 1000 <= result.backends[0].window.tasks <= 1005
     shares = shares_in(result)
-    functions = {of.function: of.share.value for of in shares.functions}
+    functions = {share.function: share.share.value for share in shares.functions}
     # The test's own code is not in the denominator.
     assert functions["dask.local:get_async"] > 0.9, result.test_id
-    assert any(of.owner == "local-scheduler" for of in shares.owners)
+    assert any(owner.owner == "local-scheduler" for owner in shares.owners)
 
 
 def test_scheduler_of_a_local_cluster_in_a_thread(session: Finished) -> None:
     result = session.results()["test_thread"]
     assert result.backends[0].window.tasks == 3000
-    functions = {of.function for of in shares_in(result).functions}
+    functions = {share.function for share in shares_in(result).functions}
     assert "distributed.scheduler:Scheduler.handle_task_finished" in functions
 
 

@@ -167,7 +167,7 @@ async def test_asynchronous(schedprof_scheduler):
     )
     result.assert_outcomes(passed=2)
     functions = shares_in(project.results()["test_it"]).functions
-    assert any(of.function.endswith("burn_scheduler_cpu") for of in functions)
+    assert any(share.function.endswith("burn_scheduler_cpu") for share in functions)
 
 
 @pytest.mark.slow

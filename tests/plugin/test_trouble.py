@@ -137,7 +137,7 @@ def test_trouble_fails_its_test_alone_and_hides_nothing(project: Project) -> Non
     result.assert_outcomes(passed=4, failed=8)
     results = project.results()
     assert len(results["test_windows_of_threads"].backends[0].window.segments) == 1
-    assert [of.verdict for of in results["test_after_open_window"].limits] == [Verdict.PASS]
+    assert [limit.verdict for limit in results["test_after_open_window"].limits] == [Verdict.PASS]
     assert results["test_kills"].troubles
     assert results["test_after_killed"].backends
 
@@ -249,7 +249,7 @@ def test_artifacts_are_kept_however_the_test_ends(project: Project) -> None:
         ]
     )
     results = project.results()
-    assert {name: of.outcome for name, of in results.items()} == {
+    assert {name: result.outcome for name, result in results.items()} == {
         "test_ending[assert]": "failed",
         "test_ending[raise]": "failed",
         "test_ending[skip]": "skipped",

@@ -138,7 +138,10 @@ def test_the_same_code_decides_the_same_and_relative_limits_are_held_against_the
     assert len(logs) == 2
     assert logs[0] == logs[1]
     record = project.results()["test_tasks"]
-    decided = {of.backend: (of.changes, of.same) for of in record.comparisons}["decisions"]
+    decided = {
+        comparison.backend: (comparison.changes, comparison.same)
+        for comparison in record.comparisons
+    }["decisions"]
     assert decided == ((), 10)
     # Though the durations of each round are others:
     assert [backend.window.rounds for backend in record.backends] == [3, 3]

@@ -104,7 +104,7 @@ def test_with_and_without_fusion_costs_are_of_a_round(project: Project) -> None:
     result.stdout.fnmatch_lines([f"schedprof: regressed against {fusing}", note])
     (comparison,) = project.result().comparisons
     assert list(comparison.tasks or ()) == [70, 20]
-    (whole,) = [of for of in comparison.changes if (of.metric, of.subject) == WHOLE]
+    (whole,) = [change for change in comparison.changes if (change.metric, change.subject) == WHOLE]
     assert whole.outcome is Outcome.IMPROVED
     assert whole.before > 2 * whole.after
     (place,) = (project.run_directory / "tests").iterdir()
@@ -122,7 +122,7 @@ def test_another_number_of_workers_regresses_as_code_does(project: Project) -> N
         ]
     )
     (comparison,) = project.result().comparisons
-    makespan = next(of for of in comparison.changes if of.metric == "makespan")
+    makespan = next(change for change in comparison.changes if change.metric == "makespan")
     assert makespan.after == pytest.approx(4 * makespan.before, rel=0.2)
 
 

@@ -39,11 +39,11 @@ def change(subject: str, before: float, after: float, error: float = 0.0) -> Cha
 
 def compared(*functions: Change, whole: Change, causes: str = "f") -> Comparison:
     """A comparison in which some of the functions, by their letters, are the causes."""
-    changes = [of for of in (*functions, whole) if of.outcome is Outcome.REGRESSED]
+    changes = [change for change in (*functions, whole) if change.outcome is Outcome.REGRESSED]
     of_causes = [
-        Cause(of.subject, Role.CHANGED, of.metric, of.before, of.after)
-        for of in functions
-        if of.subject in causes
+        Cause(change.subject, Role.CHANGED, change.metric, change.before, change.after)
+        for change in functions
+        if change.subject in causes
     ]
     comparison = Comparison("test_a", "counts", "", tuple(changes), same=1, wholes=(whole,))
     return replace(comparison, causes=tuple(of_causes))
@@ -77,12 +77,12 @@ def test_another_file_is_an_error_that_names_it(text: str, tmp_path: Path) -> No
 
 
 def test_causes_and_wholes_are_accepted_and_what_follows_passes() -> None:
-    assert [(of.function, of.before, of.after) for of in ACCEPTED] == [
+    assert [(figure.function, figure.before, figure.after) for figure in ACCEPTED] == [
         *(("f", 100, 250), ("", 1000, 1200)),
     ]
     passed = with_accepted(SLOWER, ACCEPTED)
     assert passed.verdict is Verdict.PASS
-    assert {of.outcome for of in passed.changes} == {Outcome.ACCEPTED}
+    assert {change.outcome for change in passed.changes} == {Outcome.ACCEPTED}
     assert (passed.causes, passed.accepted) == ((), tuple(ACCEPTED))
     assert not unused(ACCEPTED, [passed])
 
@@ -100,8 +100,8 @@ def test_nothing_more_than_what_was_accepted_passes(worse: Comparison, left: str
     judged = with_accepted(worse, ACCEPTED)
     assert judged.verdict is Verdict.FAIL
     assert judged.changes[0].subject == left
-    assert [of.function for of in judged.causes] == ([left] if left else [])
-    assert not unused([of for of in ACCEPTED if of.function == left], [judged])
+    assert [cause.function for cause in judged.causes] == ([left] if left else [])
+    assert not unused([figure for figure in ACCEPTED if figure.function == left], [judged])
 
 
 def test_a_figure_that_scatters_passes_if_it_may_be_the_accepted_one() -> None:
@@ -119,7 +119,7 @@ def test_what_did_not_rise_is_unused_and_what_was_not_compared_is_not() -> None:
 def test_figures_of_another_baseline_stay_and_others_are_replaced() -> None:
     other_python = accept((), [compared(change("f", 80, 200), whole=WHOLE)], "3.13", "")
     later = accept(other_python, [SLOWER], "again", "")
-    assert [(of.function, of.before, of.reason) for of in later] == [
+    assert [(figure.function, figure.before, figure.reason) for figure in later] == [
         *(("f", 80, "3.13"), ("f", 100, "again"), ("", 1000, "again")),
     ]
 
@@ -133,5 +133,5 @@ def test_the_tolerance_is_of_the_whole() -> None:
 
 def test_below_the_tolerance_all_rises_of_a_metric_count_if_one_does() -> None:
     judged = with_tolerance(SLOWER, 0.19)
-    assert [of.outcome for of in judged.changes] == [Outcome.REGRESSED] * 3
+    assert [change.outcome for change in judged.changes] == [Outcome.REGRESSED] * 3
     assert judged.causes == SLOWER.causes

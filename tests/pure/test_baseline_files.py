@@ -64,7 +64,7 @@ def test_parts_add_up_and_the_newest_counts(place: str) -> None:
     save(name, "", "run-1", [result("a"), result("b")])
     save(name, "", "run-2", [result("a", 1100.0, day=2), result("c")])
     loaded = load(name, "nowhere")
-    assert sorted(of.test_id for of in loaded.results) == ["a", "a", "b", "c"]
+    assert sorted(result.test_id for result in loaded.results) == ["a", "a", "b", "c"]
     assert len(Folder(name).files("*.json")) == 2
 
 
@@ -83,17 +83,17 @@ def test_sessions_that_save_at_once_lose_nothing(place: str) -> None:
     name = f"{place}/main"
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda i: save(name, "", f"run-{i}", [result(f"t{i}")]), range(16)))
-    assert {of.test_id for of in load(name, "").results} == {f"t{i}" for i in range(16)}
+    assert {result.test_id for result in load(name, "").results} == {f"t{i}" for i in range(16)}
 
 
 def test_sessions_that_save_into_one_file_add_up(place: str) -> None:
     """A second session replaces what it measured again, and nothing else."""
     file = f"{place}/main.json"
     save(file, "", "run-1", [result("a"), result("b")])
-    assert [of.test_id for of in load(file, "").results] == ["a", "b"]
+    assert [result.test_id for result in load(file, "").results] == ["a", "b"]
     save(file, "", "run-2", [result("b", 1100.0, day=2), result("c", day=2)])
     loaded = load(file, "").results
-    assert [(of.test_id, of.started_at[8:10]) for of in loaded] == [
+    assert [(result.test_id, result.started_at[8:10]) for result in loaded] == [
         ("a", "01"),
         ("b", "02"),
         ("c", "02"),
@@ -113,7 +113,7 @@ def test_sessions_that_save_the_same_tests_at_once_all_succeed(tmp_path: Path) -
     with ThreadPoolExecutor(8) as pool:
         saved = list(pool.map(lambda i: save(name, "", f"run-{i}", [result("t")]), range(24)))
     assert [count for _, count in saved] == [1] * 24
-    assert {of.test_id for of in load(name, "").results} == {"t"}
+    assert {result.test_id for result in load(name, "").results} == {"t"}
 
 
 def test_what_is_written_agrees_with_the_published_schema(tmp_path: Path) -> None:

@@ -315,10 +315,10 @@ def test_what_is_written_is_read(
     own: dict[str, int], calls: dict[tuple[str, str], tuple[int, int]], chance: random.Random
 ) -> None:
     graph = read_callgrind(written(own, calls, chance))
-    of = callgrind.function_of
-    assert graph.own == {of(name): cost for name, cost in own.items()}
+    function_of = callgrind.function_of
+    assert graph.own == {function_of(name): cost for name, cost in own.items()}
     assert graph.calls == {
-        (of(one), of(other)): Call(*call)
+        (function_of(one), function_of(other)): Call(*call)
         for (one, other), call in calls.items()
         if one != other  # what a function does in calls of itself is its own
     }

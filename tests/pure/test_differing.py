@@ -235,7 +235,9 @@ def compared(
 
 def sending(window: Window, graph: str) -> Window:
     """Return the window with the hash of what clients sent in each of its segments."""
-    return replace(window, segments=tuple(replace(of, graphs=graph) for of in window.segments))
+    return replace(
+        window, segments=tuple(replace(segment, graphs=graph) for segment in window.segments)
+    )
 
 
 ONCE = counted_in([BEFORE])
@@ -324,4 +326,6 @@ def of_client(
 ) -> dict[Outcome, set[str]]:
     """Return what changed between two single rounds, by the outcome."""
     sides = zip((before, after), code, strict=True)
-    return compared(*(counted_in([costs], metric=CLIENT_BYTECODES, code=of) for costs, of in sides))
+    return compared(
+        *(counted_in([costs], metric=CLIENT_BYTECODES, code=code) for costs, code in sides)
+    )

@@ -31,8 +31,8 @@ def binomial(random: Random, trials: int, chance: float) -> int:
     return sum(random.random() < chance for _ in range(trials))
 
 
-def width(of: Estimate) -> float:
-    return of.high - of.low
+def width(estimate: Estimate) -> float:
+    return estimate.high - estimate.low
 
 
 UNITS = st.lists(

@@ -127,11 +127,11 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def texts(run: KeptRun, capsys: pytest.CaptureFixture[str]) -> Iterator[tuple[str, Sequence[str]]]:
     """What is written of a session, by the command that shows it or the file that has it."""
-    results, where = [test.result for test in run.tests()], f".schedprof/{run.path.name}"
+    results, place = [test.result for test in run.tests()], f".schedprof/{run.path.name}"
     explained = why_regressed(run.tests(), Pairs(run.path, str(run.path.parent)))
 
     def terminal(verbosity: int) -> list[str]:
-        lines = summary_lines(results, where, verbosity=verbosity)
+        lines = summary_lines(results, place, verbosity=verbosity)
         return shown([*lines, *(why_lines(explained, verbosity) if explained else ())])
 
     def printed(*command: str) -> Sequence[str]:
@@ -141,7 +141,7 @@ def texts(run: KeptRun, capsys: pytest.CaptureFixture[str]) -> Iterator[tuple[st
     brief = terminal(0)
     yield "pytest", brief
     yield "pytest -v, what it adds", [line for line in terminal(1) if line not in brief]
-    yield "summary.md", run_markdown(results, where, explained=explained).splitlines()
+    yield "summary.md", run_markdown(results, place, explained=explained).splitlines()
     printed("open", "--write", "--run", str(run.path))
     for entry in run.record.tests:
         yield f"the page of {entry.test_id}", [text_of(run.path / entry.directory / "index.html")]
@@ -182,7 +182,7 @@ def test_results_of_xdist_read_as_the_sessions_own(session: str, sessions: Path)
     assert unpack(pack(tests[0].result, None)).directory == ""
     for verbosity in (-1, 0, 1):
         own, other = (
-            list(summary_lines([of.result for of in side], "", verbosity=verbosity))
+            list(summary_lines([test.result for test in side], "", verbosity=verbosity))
             for side in (tests, brought)
         )
         assert own == other

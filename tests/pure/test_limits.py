@@ -13,7 +13,7 @@ from pytest_schedprof.judge.limits import LIMITABLE_OWNERS, MOST, merge_limits, 
 from pytest_schedprof.judge.owners import NOT_SCHEDULER
 from pytest_schedprof.judge.phases import CLIENT_OWNERS
 from pytest_schedprof.model.limit import Limit
-from pytest_schedprof.model.metric import ANY_KIND, BYTES, MEASURES, METRICS, NUMBER, TIME, Of
+from pytest_schedprof.model.metric import ANY_KIND, BYTES, MEASURES, METRICS, NUMBER, TIME, Subject
 from pytest_schedprof.model.profile import compile_pattern, has_wildcard
 
 WORDS = st.text("abz_AZ09.*?<>-é", min_size=1, max_size=12)
@@ -43,8 +43,8 @@ def texts_of_evidence(draw: st.DrawFn) -> str:
     pattern = draw(st.sampled_from(metric.choices) if metric.choices else PREFIXES)
     if metric.evidence == ANY_KIND:
         pattern = f"queue:{draw(FIGURES)}"
-    subject = f"({pattern})" if Of.FUNCTIONS in metric.of else ""
-    if Of.FUNCTIONS | Of.WHOLE in metric.of and draw(st.booleans()):
+    subject = f"({pattern})" if Subject.FUNCTIONS in metric.subjects else ""
+    if Subject.FUNCTIONS | Subject.WHOLE in metric.subjects and draw(st.booleans()):
         subject = ""
     amount = f"{draw(st.integers(1, 10**5))}{draw(st.sampled_from(UNITS[id(metric.units)]))}"
     bound = draw(st.sampled_from([amount, "baseline", "baseline * 1.05", f"baseline + {amount}"]))

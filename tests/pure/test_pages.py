@@ -193,8 +193,8 @@ def test_workers_and_the_client_are_drawn_without_threads_that_wait(tmp_path: Pa
     assert test.result is not None
     ((flames, *_),) = drawn_of(test.result, test.directory)
     _, client, workers = flames  # the first one is the scheduler's
-    assert (client.of, sum(client.content["own"])) == ("client", 3)
-    assert (workers.of, sum(workers.content["own"])) == ("workers", 6)
+    assert (client.target, sum(client.content["own"])) == ("client", 3)
+    assert (workers.target, sum(workers.content["own"])) == ("workers", 6)
     assert "worker" in workers.content["owners"]
 
 

@@ -413,9 +413,9 @@ def texts(*results: Result, verbosity: int = 0) -> list[str]:
     return [line.text for line in lines(*results, verbosity=verbosity)]
 
 
-def shown(of: list[str]) -> list[str]:
+def shown(rows: list[str]) -> list[str]:
     """Functions of the table, in its order."""
-    return [text.split()[-1].partition(":")[2] for text in of if "distributed.scheduler:" in text]
+    return [text.split()[-1].partition(":")[2] for text in rows if "distributed.scheduler:" in text]
 
 
 def suite(tests: int, **facts: Any) -> list[Result]:

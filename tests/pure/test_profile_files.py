@@ -293,13 +293,13 @@ def test_places_are_named_once_and_all_at_once() -> None:
 
 
 def test_only_calls_in_the_thread_of_the_loop_and_its_tasks_cost_time() -> None:
-    begun = {**call("f (/src/a.py:1)", 1, 1), "ph": "B"}  # it did not return
+    start = {**call("f (/src/a.py:1)", 1, 1), "ph": "B"}  # it did not return
     counter = {"ph": "C", "tid": LOOP, "ts": 1.5, "name": "gc", "args": {"collected": 3}}
     events = (
         call("coroutine (/src/a.py:1)", 2, 5, TASK),
         call("waits (/src/b.py:1)", 0, 90, OTHER),
         counter,
-        begun,
+        start,
         call("run (/src/loop.py:1)", 1, 10),
         thread(TASK),
     )

@@ -199,10 +199,13 @@ def test_the_record_of_a_run_names_every_profiled_test(tmp_path: Path) -> None:
     run.prepare()
     tests = ["a.py::test_pass", "a.py::test_fail", "a.py::test_lost"]
     verdicts = [(Verdict.PASS,), (Verdict.PASS, Verdict.FAIL), ()]
-    results = [result(name, *of) for name, of in zip(tests, verdicts, strict=True)]
+    results = [result(name, *verdict) for name, verdict in zip(tests, verdicts, strict=True)]
     places = [run.new_test(name) for name in tests[:2]]
     stored_results = [
-        *(StoredResult(str(place), of) for place, of in zip(places, results[:2], strict=True)),
+        *(
+            StoredResult(str(place), record)
+            for place, record in zip(places, results[:2], strict=True)
+        ),
         StoredResult("", results[2]),
     ]
     write_run(run, 1_700_000_000.0, 1, stored_results, tmp_path)
@@ -252,7 +255,9 @@ def test_a_session_that_was_killed_has_the_tests_that_ended(killed: RunDirectory
     assert [(test.test_id, test.outcome) for test in kept.record.tests] == expected
     assert kept.test("second").result.test_id == "a.py::test_second"
     for spec in (str(killed.path), str(killed.root)):
-        assert {of.test_id for of in load(spec, "").results} == {name for name, _ in expected}
+        assert {result.test_id for result in load(spec, "").results} == {
+            name for name, _ in expected
+        }
     runs = Archive(str(killed.root)).runs()
     read = [pair for name, _ in expected for pair in results_of(runs, name, [])]
     assert [result.test_id for _, result in read] == [name for name, _ in expected]
@@ -266,7 +271,7 @@ def test_a_killed_session_is_compared_with_only_if_no_other_one_ended(killed: Ru
     keep_record(place, result("c.py::test_whole", Verdict.PASS))
     whole = [StoredResult(str(place), result("c.py::test_whole", Verdict.PASS))]
     write_run(ended, 1_600_000_000.0, 0, whole, killed.root)
-    assert [of.test_id for of in load(str(killed.root), "").results] == ["c.py::test_whole"]
+    assert [result.test_id for result in load(str(killed.root), "").results] == ["c.py::test_whole"]
 
 
 def test_the_end_of_a_session_tells_tests_that_no_report_brought(killed: RunDirectory) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -78,10 +79,10 @@ def room_of(module: str) -> str:
 
 ARROWS = {
     room: {
-        room_of(of.name)
+        room_of(imported.name)
         for module in in_room(room)
-        for of in imports_of(module)
-        if of.name in MODULES
+        for imported in imports_of(module)
+        if imported.name in MODULES
     }
     - {room, ""}
     for room in {room_of(module) for module in MODULES} - {""}
@@ -119,13 +120,29 @@ def test_rules_of_the_table_are_known() -> None:
 def test_modules_keep_the_rules_of_their_room() -> None:
     for module in MODULES.keys() - {NAME}:
         forbidden = {name for rule in ROOMS[room_of(module)].rules for name in FORBIDDEN[rule]}
-        roots = {of.root for of in imports_of(module) if not of.typing_only}
+        roots = {imported.root for imported in imports_of(module) if not imported.typing_only}
         assert roots & forbidden == set(), module
+
+
+NO_NOUNS = {
+    *("of", "what", "whom", "whose", "where", "there", "here", "some", "several"),
+    *("each", "found", "told", "wanted", "asked", "gone", "begun"),
+}
+
+
+def test_names_of_variables_say_what_a_thing_is() -> None:
+    for module, path in MODULES.items():
+        nodes = list(ast.walk(ast.parse(path.read_bytes())))
+        in_files = {id(node.target) for node in nodes if isinstance(node, ast.AnnAssign)}
+        stored = (node for node in nodes if isinstance(node, ast.Name) and id(node) not in in_files)
+        names = {node.id for node in stored if isinstance(node.ctx, ast.Store)}
+        names |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+        assert names & NO_NOUNS == set(), module
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:
     for module in MODULES:
-        direct = {of.name for of in imports_of(module) if not of.typing_only}
+        direct = {imported.name for imported in imports_of(module) if not imported.typing_only}
         others = sorted((direct & MODULES.keys()) - {module, NAME})
         assert module not in reached_from(others), module
 
@@ -143,7 +160,7 @@ def test_no_room_takes_the_name_of_a_public_function() -> None:
 def test_the_agent_imports_only_what_a_scheduler_surely_has() -> None:
     for module in in_room("agent"):
         imported = imports_of(module)
-        roots = {of.root for of in imported if not of.name.startswith(f"{NAME}.agent")}
+        roots = {item.root for item in imported if not item.name.startswith(f"{NAME}.agent")}
         assert roots <= {*sys.stdlib_module_names, *NEWER_STDLIB, *AGENT_MAY_IMPORT}, module
         # The package has another name where the agent runs.
         assert f"from {NAME}" not in MODULES[module].read_text(encoding="utf-8")
@@ -154,7 +171,7 @@ def reached_from(modules: list[str]) -> set[str]:
     reached, waiting = set[str](), list(modules)
     while waiting:
         reached.add(module := waiting.pop())
-        imported = {of.name for of in imports_of(module) if not of.typing_only}
+        imported = {item.name for item in imports_of(module) if not item.typing_only}
         waiting += (imported & MODULES.keys()) - reached
     return reached
 
@@ -163,7 +180,12 @@ def test_processes_of_clusters_need_nothing_but_what_distributed_brings() -> Non
     # Their interpreter may be another one, without this package's dependencies.
     reached = reached_from([f"{NAME}.clusters.fork_server", f"{NAME}.virtual.hollow_worker"])
     assert {f"{NAME}.clusters.nodes", f"{NAME}.clusters.process"} <= reached
-    needed = {of.root for module in reached for of in imports_of(module) if not of.typing_only}
+    needed = {
+        imported.root
+        for module in reached
+        for imported in imports_of(module)
+        if not imported.typing_only
+    }
     assert needed <= {*sys.stdlib_module_names, *AGENT_MAY_IMPORT, NAME}
 
 
@@ -271,7 +293,7 @@ def test_the_conda_recipe_is_valid_and_declares_what_the_package_does() -> None:
     rattler = pytest.importorskip("rattler_build", reason=reason)
     (rendered,) = rattler.Stage0Recipe.from_file(ROOT / "recipe" / "recipe.yaml").render()
     recipe = rendered.recipe.to_dict()
-    names = [(CONDA.get(name, name), of.specifier) for name, of in CORE.items()]
+    names = [(CONDA.get(name, name), dependency.specifier) for name, dependency in CORE.items()]
     needed = {f"{name} {specifier}" for name, specifier in names}
     assert {*recipe["requirements"]["run"]} == {f"python {PROJECT['requires-python']}", *needed}
     backends = [line.replace(">", " >") for line in PYPROJECT["build-system"]["requires"]]

@@ -52,8 +52,8 @@ NOT_BUSY: tuple[Stack, ...] = (
 )
 
 
-def whole(of: SampleProfile) -> Tally:
-    (tally,) = tally_blocks(of, 1)
+def whole(profile: SampleProfile) -> Tally:
+    (tally,) = tally_blocks(profile, 1)
     return tally
 
 

@@ -27,7 +27,7 @@ from pytest_schedprof.model.metric import (
     PERCENT,
     RANKED,
     TRAFFIC,
-    Of,
+    Subject,
     own_part,
 )
 from pytest_schedprof.virtual.behaviour import TRAITS
@@ -175,7 +175,7 @@ def test_rows_agree_with_each_other() -> None:
         assert not (metric.is_exact and metric.is_sampled), name
         assert (metric.is_exact and metric.is_peak) == (name in DECISIONS), name
         assert metric.is_exact or name not in TRAFFIC, name
-        assert Of.CLIENT not in metric.of or Of.OWNERS in metric.of, name
+        assert Subject.CLIENT not in metric.subjects or Subject.OWNERS in metric.subjects, name
         assert (metric.units is PERCENT) <= (metric.is_sampled or metric.is_peak), name
         assert (name in GROWING) == (metric.units is not PERCENT and name != GROWTH), name
         assert INCLUSIVE.get(own_part(name), name) == name
@@ -198,7 +198,7 @@ def test_kinds_of_evidence_that_limits_need_exist() -> None:
 def test_the_grammar_takes_every_metric() -> None:
     for name, metric in METRICS.items():
         bound = "30%" if metric.units is PERCENT else f"6.1{min(metric.units, key=len)}"
-        subject = "" if Of.WHOLE in metric.of else f"({metric.example})"
+        subject = "" if Subject.WHOLE in metric.subjects else f"({metric.example})"
         text = f"{name}{f'({GROWING[0]})' if name == GROWTH else subject} <= {bound}"
         assert parse_limit(text).metric == name
 

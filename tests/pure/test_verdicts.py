@@ -468,8 +468,8 @@ def test_what_the_baseline_cannot_tell_of_evidence_is_a_doubt_too() -> None:
     assert "does not contain this test" in doubt(memory, of_memory(1), unknown)
     local_cluster = reference(of_memory(1), cluster=local)
     assert "another kind of cluster" in doubt(memory, of_memory(1), local_cluster)
-    there = reference(DURATIONS, environment=elsewhere)
-    assert "times are of another machine" in doubt(time, DURATIONS, there)
+    of_another = reference(DURATIONS, environment=elsewhere)
+    assert "times are of another machine" in doubt(time, DURATIONS, of_another)
     assert doubt(time, DURATIONS, InTurns("old", of_test(DURATIONS, environment=elsewhere))) == ""
     other = reference(evidence(("memory", "managed", [1.0])))
     assert doubt(memory, of_memory(1), other) == "the baseline has no memory(process)"

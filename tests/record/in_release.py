@@ -55,9 +55,9 @@ def work(client: Client) -> int:
     return 0
 
 
-def done(what: str, path: str) -> tuple[int, float, int]:
+def done(action: str, path: str) -> tuple[int, float, int]:
     """Record or replay a file; return transitions, seconds and tasks."""
-    is_replay = what == "replay"
+    is_replay = action == "replay"
     options = {"workload": path} if is_replay else OPTIONS
     with at_work(VirtualCluster, **options) as client:
         before = client.run_on_scheduler(begin)
@@ -72,4 +72,4 @@ def done(what: str, path: str) -> tuple[int, float, int]:
 
 if __name__ == "__main__":
     runs = zip(sys.argv[1::2], sys.argv[2::2], strict=True)
-    sys.stdout.write(json.dumps([done(what, path) for what, path in runs]))
+    sys.stdout.write(json.dumps([done(action, path) for action, path in runs]))

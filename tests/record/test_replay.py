@@ -78,8 +78,8 @@ def test_clients_and_workers_come_and_go(
     # In the end the cluster has the workers that it had, for another round.
     assert Counter(changes(again)[:4]) == Counter(changes(recorded))  # to retire takes a while
     assert sorted(change[0] for change in changes(again)[4:]) == [False, False, True, True]
-    submitted = [Counter({graph.client: len(graph.tasks) for graph in of.graphs})
-             for of in (recorded, again)]  # fmt: skip
+    submitted = [Counter({graph.client: len(graph.tasks) for graph in run.graphs})
+             for run in (recorded, again)]  # fmt: skip
     assert sorted(submitted[0].values()) == sorted(submitted[1].values()) == [50, 200]
     if kind is VirtualCluster:
         assert makespan(again) == pytest.approx(makespan(recorded), rel=0.05)
@@ -198,9 +198,9 @@ def test_a_task_fails_as_often_as_it_did_before_it_succeeds(tmp_path: Path) -> N
     assert {len(result.failed) for result in recorded.values()} == {0, 1, 2}
     assert {result.is_error for result in recorded.values()} == {False, True}
     ran = [sorted((result.is_error, result.nbytes, *result.failed, result.seconds)
-                  for result in of.values()) for of in (recorded, again)]  # fmt: skip
+                  for result in run.values()) for run in (recorded, again)]  # fmt: skip
     assert [run[:2] for run in ran[1]] == [run[:2] for run in ran[0]]
-    took = [[seconds for run in of for seconds in run[2:]] for of in ran]
+    took = [[seconds for run in runs for seconds in run[2:]] for runs in ran]
     assert took[1] == pytest.approx(took[0], abs=1e-5)
 
 

@@ -92,7 +92,9 @@ def sessions(project: Project) -> list[dict[str, Result]]:
     """Return the results of each session by test, the first session first."""
     directories = sorted((project.path / ".schedprof").glob("2*"))
     loaded = [load(str(directory), str(project.path)).results for directory in directories]
-    return [{result.test_id.partition("::")[2]: result for result in of} for of in loaded]
+    return [
+        {result.test_id.partition("::")[2]: result for result in baseline} for baseline in loaded
+    ]
 
 
 def subjects(comparison: Comparison, outcome: Outcome) -> set[tuple[str, str]]:

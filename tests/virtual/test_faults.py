@@ -40,15 +40,15 @@ def now() -> float:
 
 
 def seconds_for(client: Client, futures: list[Future[Any]]) -> float:
-    begun = now()
+    start = now()
     with client.as_current():
         wait(futures)
     assert {future.status for future in futures} == {"finished"}
-    return now() - begun
+    return now() - start
 
 
-def plan(control: Control, what: str, worker: str, lasting: float | None = None) -> None:
-    assert control.call(decisions.plan, 0.5, what, [worker], lasting) == ""
+def plan(control: Control, fault: str, worker: str, lasting: float | None = None) -> None:
+    assert control.call(decisions.plan, 0.5, fault, [worker], lasting) == ""
 
 
 def test_a_slow_worker_takes_ten_times_as_long(make: Make) -> None:
@@ -67,10 +67,10 @@ def test_a_partition_delays_messages_and_loses_nothing(make: Make) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["partition", "silence"])
-def test_a_worker_that_sends_no_heartbeats_is_lost_and_comes_again(make: Make, what: str) -> None:
+@pytest.mark.parametrize("fault", ["partition", "silence"])
+def test_a_worker_that_sends_no_heartbeats_is_lost_and_comes_again(make: Make, fault: str) -> None:
     client, control = make(2, **TTL)
-    plan(control, what, "0", TTL_S + 100.0)
+    plan(control, fault, "0", TTL_S + 100.0)
     done = client.map(inc, range(4), pure=False)
     seconds_for(client, [client.submit(inc, done, pure=False)])
     lost = client.submit(inc, 0, pure=False, workers="inproc://worker-0", allow_other_workers=True)

@@ -58,10 +58,10 @@ def counted(project: Project) -> dict[str, Any]:
     results = project.results()
     assert {result.cluster.kind for result in results.values() if result.cluster} == {OWN_VIRTUAL}
     costs = {name: result.backends[0].costs for name, result in results.items()}
-    for of in costs.values():
-        assert of
-        of.whole.pop("cpu")  # which is time
-    return {name: (of.functions, of.folded, of.whole) for name, of in costs.items() if of}
+    for part in costs.values():
+        assert part
+        part.whole.pop("cpu")  # which is time
+    return {name: (part.functions, part.folded, part.whole) for name, part in costs.items() if part}
 
 
 def test_each_session_counts_the_same(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +71,7 @@ def test_each_session_counts_the_same(project: Project, monkeypatch: pytest.Monk
     before = counted(project)
     assert set(before) == {"test_moves", "test_threads", "test_in_a_thread"}
     named, folded, _ = before["test_in_a_thread"]  # which sleeps for ten seconds
-    calls = {of.function: of.total["calls"] for of in (*named, *folded)}
+    calls = {cost.function: cost.total["calls"] for cost in (*named, *folded)}
     assert calls["distributed.stealing:WorkStealing.balance"] >= 10, "the clock calls it"
     shutil.rmtree(project.run_directory)  # the baseline stays
     monkeypatch.setenv("PYTHONHASHSEED", "2")

@@ -35,15 +35,15 @@ seconds = st.floats(min_value=0, max_value=1e6, allow_nan=False)
 
 
 @given(seconds, st.floats(min_value=1e-300, max_value=1e3))
-def test_a_delay_always_moves_the_clock(begun: float, delay: float) -> None:
+def test_a_delay_always_moves_the_clock(start: float, delay: float) -> None:
     """Else a timer that rounding let come too soon would be set again for ever."""
-    now = rounded(EPOCH + begun)
+    now = rounded(EPOCH + start)
     assert rounded(now + at_least_a_tick(delay)) >= now + RESOLUTION_S
 
 
 @given(seconds, st.integers(min_value=0, max_value=50))
-def test_equal_times_are_equal_however_they_came_about(begun: float, steps: int) -> None:
-    start = rounded(EPOCH + begun)
+def test_equal_times_are_equal_however_they_came_about(seconds: float, steps: int) -> None:
+    start = rounded(EPOCH + seconds)
     by_steps = start
     for _ in range(steps):
         by_steps = rounded(by_steps + 0.005)

@@ -129,14 +129,14 @@ def recorded(make: Make, seed: str) -> dict[str, Any]:
     """Figures and hash of a window in which the scheduler is restarted."""
     client, control = make(4, duration="exponential(1s)", seed=seed)
     opened = control.call(facts.open_window)
-    begun = control.call(decisions.start, control.client_id)
+    start = control.call(decisions.start, control.client_id)
     plan_restart(control, 2.5)
     with pytest.raises(FuturesCancelledError):
         wait(client.map(inc, range(40), key=[f"x-{number}" for number in range(40)]))
     wait(client.map(inc, range(40), key=[f"x-{number}" for number in range(40)]))
     closed = control.call(facts.close_window)
-    control.call(recordings.stop, begun["token"], 10.0)
-    log = json.loads(control.call(recordings.fetch, begun["token"], 0, 10**7))
+    control.call(recordings.stop, start["token"], 10.0)
+    log = json.loads(control.call(recordings.fetch, start["token"], 0, 10**7))
     return {**log, "counted": closed["tasks"] - opened["tasks"]}
 
 
@@ -154,10 +154,10 @@ def test_a_window_holds_what_both_schedulers_did_and_is_the_same_again(make: Mak
 def test_a_scheduler_is_away_for_as_long_as_is_said(make: Make) -> None:
     client, control = make(2)
     plan_restart(control, 1.0, 20.0)
-    begun = now()
+    start = now()
     time.sleep(5)
     with Client(control.address, set_as_default=False) as other:
-        assert 20.9 < now() - begun < 22
+        assert 20.9 < now() - start < 22
         assert other.submit(inc, 1).result() is not None
     wait(client.map(inc, range(8), pure=False))
 
@@ -199,10 +199,10 @@ def test_it_may_die_again_and_while_workers_restart(make: Make) -> None:
     assert len(client.scheduler_info(n_workers=-1)["workers"]) == 4
 
 
-@pytest.mark.parametrize(("what", "whom"), [("restart", "0"), ("kill", "scheduler")])
-def test_only_the_scheduler_is_restarted(make: Make, what: str, whom: str) -> None:
+@pytest.mark.parametrize(("fault", "name"), [("restart", "0"), ("kill", "scheduler")])
+def test_only_the_scheduler_is_restarted(make: Make, fault: str, name: str) -> None:
     _, control = make(1)
-    refusal = control.call(decisions.plan, 0.5, what, [whom], None)
+    refusal = control.call(decisions.plan, 0.5, fault, [name], None)
     assert "only 'scheduler' can be restarted" in refusal
 
 

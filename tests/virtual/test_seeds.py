@@ -147,7 +147,7 @@ def test_the_hash_seed_orders_only_sets_of_the_test_itself(
         monkeypatch.setenv("PYTHONHASHSEED", seed)
         project.run_test(SETS, *VIRTUAL).assert_outcomes(passed=5)
         results = project.results()
-        windows = {name: of.backends[0].window for name, of in results.items()}
+        windows = {name: result.backends[0].window for name, result in results.items()}
         graphs = {name: window.segments[0].graphs for name, window in windows.items()}
         own = graphs.pop("test_own")
         seen.append((own, graphs, [windows[name].hash for name in graphs]))

@@ -105,7 +105,7 @@ def test_each_run_is_the_same_also_on_a_busy_machine(project: Project) -> None:
     counts = []
     for name in ("alone", "busy"):
         backends = project.results()[f"test_it[{name}]"].backends
-        (costs,) = (of.costs for of in backends if of.backend == "counts")
+        (costs,) = (backend.costs for backend in backends if backend.backend == "counts")
         assert costs
         whole = {metric: cost for metric, cost in costs.whole.items() if metric != "cpu"}
         counts.append((costs.functions, whole))
@@ -155,22 +155,22 @@ def attributes(dask_scheduler: Any = None) -> list[str]:
 
 
 def test_time_goes_by_only_while_the_test_waits(client: Client) -> None:
-    begun = now()
+    start = now()
     futures = client.map(inc, range(8), pure=False)
-    assert now() == begun
+    assert now() == start
     wait(futures)
-    assert 2 <= now() - begun < 2.1  # eight tasks of a second on four workers
+    assert 2 <= now() - start < 2.1  # eight tasks of a second on four workers
 
 
 def test_timeouts_are_virtual(client: Client) -> None:
-    begun = now()
+    start = now()
     future = client.submit(inc, 1, pure=False)
     with pytest.raises(TimeoutError):
         future.result(timeout=0.5)
-    assert 0.5 <= now() - begun < 0.6
+    assert 0.5 <= now() - start < 0.6
     with pytest.raises(TimeoutError):
         wait(client.map(inc, range(400), pure=False), timeout=50)
-    assert 50.5 <= now() - begun < 51
+    assert 50.5 <= now() - start < 51
 
 
 def test_time_passes_while_the_test_polls(client: Client) -> None:

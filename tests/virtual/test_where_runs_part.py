@@ -130,25 +130,31 @@ def test_fetches(schedprof_scheduler):
 def test_decisions_have_what_the_scheduler_compared(project: Project) -> None:
     project.run_test(COMPARED, *VIRTUAL).assert_outcomes(passed=2)
     thefts = decided(project.run_directory, "thefts")
-    of = thefts.choices
-    kinds = [KINDS[kind] for kind in of.kind]
+    columns = thefts.choices
+    kinds = [KINDS[kind] for kind in columns.kind]
     stolen = [i for i, kind in enumerate(kinds) if kind == "stolen"]
     assert len(stolen) == thefts.figures["steals"] > 0
     for row in (i for i, kind in enumerate(kinds) if kind == "steal"):
-        assert RULES[of.rule[row]] == "theft"
-        assert thefts.workers[of.worker[row]] == "worker-0"
-        assert of.other[row] not in (NOBODY, of.worker[row])
-        assert of.occupancy[row] > of.other_occupancy[row]
-    assert [of.processing[i] for i in range(4)] == [0] * 4
+        assert RULES[columns.rule[row]] == "theft"
+        assert thefts.workers[columns.worker[row]] == "worker-0"
+        assert columns.other[row] not in (NOBODY, columns.worker[row])
+        assert columns.occupancy[row] > columns.other_occupancy[row]
+    assert [columns.processing[i] for i in range(4)] == [0] * 4
     places = thefts.places()
-    assert all(places[thefts.keys[of.key[i]]] == thefts.workers[of.worker[i]] for i in stolen)
+    assert all(
+        places[thefts.keys[columns.key[i]]] == thefts.workers[columns.worker[i]] for i in stolen
+    )
 
     # The bytes to fetch are those of results elsewhere.
     fetches = decided(project.run_directory, "fetches")
-    of = fetches.choices
-    assert RULES[of.rule[-1]] == "data"
-    assert (of.fetch[-1], of.others[-1], of.other_fetch[-1]) == (3_000_000, 1, 3_000_000)
-    assert {of.worker[-1], of.other[-1]} == {of.worker[0], of.worker[1]}
+    columns = fetches.choices
+    assert RULES[columns.rule[-1]] == "data"
+    assert (columns.fetch[-1], columns.others[-1], columns.other_fetch[-1]) == (
+        3_000_000,
+        1,
+        3_000_000,
+    )
+    assert {columns.worker[-1], columns.other[-1]} == {columns.worker[0], columns.worker[1]}
     assert fetches.held.all[0] == 0
     assert max(fetches.held.all) == 12_000_000
     assert fetches.transfers.took[0] > 0
@@ -175,8 +181,10 @@ def test_looking_at_what_the_scheduler_compares_is_not_counted(
         result = project.run_test(SMALL_TREE, *VIRTUAL, "--schedprof=counts,decisions")
         result.assert_outcomes(passed=1)
         assert bool(decided(project.run_directory).choices.at) is not is_without
-        (of,) = (backend for backend in project.result().backends if backend.backend == "counts")
-        assert of.costs is not None
-        counted.append({cost.function: cost.total for cost in of.costs.functions})
+        (counts,) = (
+            backend for backend in project.result().backends if backend.backend == "counts"
+        )
+        assert counts.costs is not None
+        counted.append({cost.function: cost.total for cost in counts.costs.functions})
         project.run_directory.rename(project.path / f"earlier-{is_without}")
     assert counted[0] == counted[1]
