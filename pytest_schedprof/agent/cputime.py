@@ -126,7 +126,7 @@ class Samples:
         self.indexes: dict[tuple[Line, ...], int] = {}
         self.order: list[int] = []
         self.times: list[float] = []
-        self.whose: SpanAttribution | None = None
+        self.attribution: SpanAttribution | None = None
         """Tells whose work is done; None if nobody can tell."""
         self.labels: list[str] = []
         """Of each sample, the label of the span whose work was done."""
@@ -160,8 +160,8 @@ class Sampler(Samples):
     def take(self, frame: FrameType | None, cpu: float) -> None:
         """Keep the stack that was running when the thread had used `cpu` seconds."""
         lines = []
-        if self.whose is not None:
-            self.labels.append(self.whose.innermost(frame))
+        if self.attribution is not None:
+            self.labels.append(self.attribution.innermost(frame))
         while frame is not None:
             code = frame.f_code
             self.codes[id(code)] = code  # kept alive, so that its id is not reused
@@ -356,11 +356,11 @@ def speedscope(sampler: Samples, ticks: list[int], unit: float) -> dict[str, Any
 
 def spans_of(sampler: Samples, ticks: list[int]) -> dict[str, Any]:
     """Return whose work was done in each sample, under a key that speedscope does not know."""
-    if sampler.whose is None:
+    if sampler.attribution is None:
         return {}
     samples = zip(sampler.labels, ticks, strict=True)
     labels = [label for label, times in samples for _ in range(times)]
-    return {"schedprof_spans": sampler.whose.record(labels)}
+    return {"schedprof_spans": sampler.attribution.record(labels)}
 
 
 def place_of(code: Any) -> tuple[str, str]:
@@ -386,7 +386,7 @@ async def start(
         return {"problem": "not-main"}  # the main thread runs what is of interest there
     sampler = SignalSampler(interval) if is_main else ThreadSampler(interval)
     if is_main:  # whose variables another thread must not look at
-        sampler.whose = attribution_in(dask_scheduler)
+        sampler.attribution = attribution_in(dask_scheduler)
     recording = CpuTimeRecording(client, sampler)
     if problem := recording.begin(time.monotonic() + timeout):
         recording.remove()

@@ -260,6 +260,7 @@ TOUCHPOINTS = (
             "distributed.scheduler:TaskGroup.__hash__",
             "distributed.worker_state_machine:TaskState.__hash__",
             "dask.sizeof:random",
+            "distributed.diskutils:WorkDir",
             "distributed.client:Future._uid",
             "distributed.client:Future._counter",
             "distributed.scheduler:TaskState._run_id_iterator",

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if bool(arguments.reason and arguments.reason.strip()) is arguments.prune:
-        raise SettingsError("schedprof: give either --reason TEXT or --prune")
+        raise SettingsError("schedprof: give either --reason with a text, or --prune")
     kept = find_run(Path(arguments.directory))
     tests = [kept.test(arguments.test)] if arguments.test else kept.tests()
     # What is accepted is a rise since a baseline: the other side of a test in turns is none.

@@ -130,13 +130,13 @@ IN_TURNS = (
 FEW_ROUNDS = "it may depend on timing: run three rounds or more"
 
 BELOW = (
-    "it depends on timing, and rose by less than 1 % of the whole, as between sessions of the same "
-    "code: on a virtual cluster each run is the same"
+    "it depends on timing, and rose by less than 1 % of the whole, as it does without any change; "
+    "with --schedprof-cluster=virtual each run is the same"
 )
 
 SCATTERS = (
-    "it depends on timing, and varies too much between the rounds to tell: on a virtual cluster "
-    "each run is the same"
+    "it depends on timing, and varies too much between the rounds to tell; "
+    "with --schedprof-cluster=virtual each run is the same"
 )
 
 OTHER_WAYS = (

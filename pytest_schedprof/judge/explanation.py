@@ -278,8 +278,9 @@ NO_SOURCES = (
 )
 OTHER_PYTHON = "bytecodes of Python {before} and {after} differ for the same source"
 NO_DETAIL = (
-    "callers and lines were not counted: run both sides with --schedprof-option counts.detail=true"
+    "to see callers and lines too, run both sides with --schedprof-option counts.detail=true"
 )
+WHOLE_PROCESS = "the sums are of the whole process of the test, with its workers and clients"
 
 Pair = tuple[KeptSide, KeptSide]
 """A test before and after."""
@@ -444,6 +445,8 @@ def _notes(pair: Pair, measured: BackendResult, before: Accounts, after: Account
     pythons = [side.result.environment.minor_python for side in pair if side.result.environment]
     if measured.backend == COUNTS and len(set(pythons)) > 1:
         yield OTHER_PYTHON.format(before=pythons[0], after=pythons[1])
+    if measured.backend == COUNTS and Measurement(pair[1].result, measured).is_in_process:
+        yield WHOLE_PROCESS
     missing = [name for name, side in (("A", before), ("B", after)) if not side.sources]
     if missing:
         yield NO_SOURCES.format(side=" and of ".join(missing))

@@ -221,7 +221,7 @@ class _Parser:
         unit = self._take(_UNIT) or ""
         if number is None or unit not in metric.units:
             self._at -= len(unit)
-            raise self._error(_bound_expected(metric))
+            raise self._error(_bound_expected(metric, "" if unit else number))
         self._skip_space()
         if metric.units is PERCENT and float(number) > 100:
             self._at = start
@@ -267,10 +267,14 @@ def _without_pattern(name: str) -> str:
     return f"{name} is of the whole scheduler and takes no pattern{more}"
 
 
-def _bound_expected(metric: Metric) -> str:
+def _bound_expected(metric: Metric, number: str | None = None) -> str:
+    """Return what a bound looks like, for example this number with a unit."""
     if metric.units is PERCENT:
-        return "a bound in percent, as in 30%, or the baseline, as in baseline + 2pp"
+        share = f"{100 * float(number):g}" if number and float(number) <= 1 else number or "30"
+        return f"a bound in percent, as in {share}%, or the baseline, as in baseline + 2pp"
     if POINTS in metric.units:
         return "percentage points, as in baseline + 2pp"
-    units = ", ".join(unit for unit in metric.units if unit)
-    return f"a number with its unit ({units})" if units else "a number without a unit, as in 6.1"
+    units = [unit for unit in metric.units if unit]
+    if not units:
+        return "a number without a unit, as in 6.1"
+    return f"a number with its unit ({', '.join(units)}), as in {number or 5}{units[0]}"

@@ -162,7 +162,10 @@ def too_few_samples(before: Measurement, after: Measurement) -> str:
         side.backend.shares.busy_samples if side.backend.shares else 0 for side in (before, after)
     ]
     if min(samples) < MIN_SAMPLES:
-        return f"{min(samples)} busy samples, at least {MIN_SAMPLES} are needed"
+        return (
+            f"{min(samples)} busy samples, at least {MIN_SAMPLES} are needed: give the scheduler "
+            "more work, or take a backend that counts"
+        )
     return ""
 
 

@@ -188,7 +188,9 @@ def choose_backends(
             able = (name for name in ordered if metric in registry.facts_of(name).measures)
             names.extend(islice(_installed_first(able, registry) if is_ours else able, 1))
     is_elsewhere = "://" in settings.cluster or len(settings.targets) > 1
-    default = best if in_main_thread or is_elsewhere else MOST_EXACT
+    is_compared = settings.save is not None or settings.compare is not None
+    is_slowed = in_main_thread and not is_compared  # counting takes longer, but sees small changes
+    default = best if is_elsewhere or is_slowed else MOST_EXACT
     return settings._replace(backend=tuple(names) or (default,))
 
 

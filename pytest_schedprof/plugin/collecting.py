@@ -42,7 +42,7 @@ from pytest_schedprof.report.markup import WIDEST, Line, bars_for, capped
 from pytest_schedprof.report.summary import run_markdown
 from pytest_schedprof.report.terminal import summary_lines, unprofiled_lines
 from pytest_schedprof.report.words import counted
-from pytest_schedprof.store.baselines import kept_run, load, save_run
+from pytest_schedprof.store.baselines import check_place, kept_run, load, save_run
 from pytest_schedprof.store.places import without_secrets
 from pytest_schedprof.store.records import begin_run, write_run
 from pytest_schedprof.store.run_directory import write_summary
@@ -122,7 +122,7 @@ def unmatched_in(config: pytest.Config, results: Sequence[Result]) -> Iterator[s
 MOST_EXPLAINED = 50
 """Tests of which is said why they regressed: the files of both sides take time to read."""
 
-__all__ = ["Collector", "begin_run", "collector_of"]
+__all__ = ["Collector", "begin_run", "check_place", "collector_of"]
 
 
 def collector_of(config: pytest.Config) -> Collector:
@@ -312,7 +312,7 @@ class Collector:
         yield from summary_lines(
             results, _short(run.path), verbosity=verbosity, recent=recent, bars=bars
         )
-        unmatched = [Line(f"  {text}") for text in unmatched_in(config, results)]
+        unmatched = [Line(text) for text in unmatched_in(config, results)]
         yield from capped(unmatched, verbosity)
         yield from map(Line, self._unused(results))
         in_process = [

@@ -111,6 +111,8 @@ def _check_before_the_first_test(config: pytest.Config, settings: Settings) -> N
         return
     if settings.against is not None:
         plugin.against.prepare_against(config, settings.against)
+    if settings.save is not None:
+        plugin.collecting.check_place(settings.save, str(settings.dir))
     if settings.compare is not None:
         plugin.collecting.load_reference(config, settings.compare)
 
@@ -118,11 +120,11 @@ def _check_before_the_first_test(config: pytest.Config, settings: Settings) -> N
 def pytest_report_header(config: pytest.Config) -> list[str]:
     settings, lines = config.stash.get(SETTINGS, None), []
     if settings is not None and settings.is_on and not settings.is_off:
-        named = f"{', '.join(settings.backend)} at {settings.rate:g} Hz"
-        choice = "what each test's limits need" if settings.backend == (AUTO,) else named
+        is_auto = settings.backend == (AUTO,)
+        choice = "backends chosen for each test" if is_auto else ", ".join(settings.backend)
         place = f"cluster {settings.cluster}, artifacts in {settings.dir}"
         lines.append(f"schedprof: {choice}; {place}")
-        if settings.backend == (AUTO,) and (substitution := plugin.plan.substitution()):
+        if is_auto and (substitution := plugin.plan.substitution()):
             lines.append(f"schedprof: {substitution}")
     if settings is not None and settings.is_off and (settings.save or settings.compare):
         lines.append("schedprof: off, so nothing is saved or compared")

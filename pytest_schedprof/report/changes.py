@@ -131,6 +131,8 @@ def outcome_words(
 def comparison_count(comparisons: Iterable[Comparison]) -> str:
     """Return how many figures have each outcome, and in how many tests."""
     comparisons = tuple(comparisons)
+    if not comparisons:
+        return "no test in common"
     same = f"{sum(comparison.same for comparison in comparisons)} the same"
     tests = counted(len({comparison.test_id for comparison in comparisons}), "test")
     return f"{', '.join([*outcome_words(comparisons), same])} in {tests}"
@@ -141,7 +143,7 @@ def unmatched_tests(report: Report) -> Iterator[str]:
     for old, new in report.renamed:
         yield f"renamed: {old} is now {new}"
     for title, tests in (
-        ("new", report.new),
+        ("not in the baseline", report.new),
         ("vanished", report.vanished),
         ("failed, and not compared", report.unusable),
     ):

@@ -52,7 +52,8 @@ def headline(backend: BackendResult, thousands: str = "") -> str:
     window, words = backend.window, []
     if backend.shares:
         words.append(f"{backend.shares.busy_samples:{thousands}} busy samples")
-    words.append(f"{window.tasks:{thousands}} tasks in {window.seconds:.2f} s")
+    tasks = "task" if window.tasks == 1 else "tasks"
+    words.append(f"{window.tasks:{thousands}} {tasks} in {window.seconds:.2f} s")
     if cost := window.cpu_us_per_task:
         words.append(f"{cost:{thousands}.0f} us of scheduler CPU per task")
     if window.seconds:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from pytest_schedprof.judge.series import Recent, label_of
@@ -36,7 +36,6 @@ from pytest_schedprof.report.results import (
 )
 from pytest_schedprof.report.tables import (
     LIMIT_WORDS,
-    NOT_CHOSEN,
     cost_table,
     describe,
     hottest,
@@ -254,10 +253,7 @@ def test_lines(
 ) -> Iterator[Line]:
     """Return all lines about one test, with the programs that open its files."""
     yield from profile_lines(result, _functions_shown(verbosity, 1))
-    yield from _limit_lines([result], 1)
-    if result.outcome == "failed":  # for other tests they are among the lines about limits
-        yield from (Line(f"  {text}", {"red": True}) for text in result.troubles)
-    yield from (Line(f"  skipped (needs {NOT_CHOSEN}): {text}") for text in result.unjudged)
+    yield from _limit_lines([result], 1, shown_by_pytest=())
     yield from _baseline_lines([result], verbosity)
     yield from _version_lines([result])
     yield from map(Line, _facts(result))
@@ -340,8 +336,14 @@ def _functions_shown(verbosity: int, tests: int) -> int:
     return HOT_FUNCTIONS_VERBOSE if verbosity > 0 else HOT_FUNCTIONS
 
 
-def _limit_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
-    """Return how many limits came to which verdict, and those that are worth a line."""
+def _limit_lines(
+    results: Sequence[Result], verbosity: int, shown_by_pytest: Collection[str] = ("failed",)
+) -> Iterator[Line]:
+    """Return how many limits came to which verdict, and those that are worth a line.
+
+    Args:
+        shown_by_pytest: outcomes of tests whose broken limits and troubles are shown elsewhere.
+    """
     words = limit_words(results)
     if skipped := skipped_words(results):
         words.append(skipped)
@@ -353,15 +355,17 @@ def _limit_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
         lines = [
             f"  {LIMIT_WORDS[verdict]}: {describe(limit)} [{result.test_id}]"
             for result in results
-            if verdict is not Verdict.FAIL or result.outcome != "failed"  # pytest shows these
+            if verdict is not Verdict.FAIL or result.outcome not in shown_by_pytest
             for limit in result.limits
             if limit.verdict is verdict
         ]
         yield from capped([Line(line, VERDICT_MARKUP[verdict]) for line in lines], verbosity)
+    for result in results if verbosity > 0 else ():
+        yield from (Line(f"  skipped: {limit} [{result.test_id}]") for limit in result.unjudged)
     troubles = [
         Line(f"  {trouble} [{result.test_id}]", {"red": True})
         for result in results
-        if result.outcome != "failed"  # for these pytest shows them
+        if result.outcome not in shown_by_pytest
         for trouble in result.troubles
     ]
     yield from capped(troubles, verbosity)

@@ -386,10 +386,11 @@ def _calls_and_price(explanation: Explanation, part: Part) -> Iterator[str]:
         amounts = (_amount(explanation, cost.amount) for cost in (new, old))
         yield f"costs {' instead of '.join(amounts)}"
         return
-    if abs(new.calls - old.calls) <= AS_BEFORE * old.calls:
-        yield f"is called as before ({_times(new.calls)} per {per})"
+    now, before = _times(new.calls), _times(old.calls)
+    if now == before or abs(new.calls - old.calls) <= AS_BEFORE * old.calls:
+        yield f"is called as before ({now} per {per})"
     else:
-        yield f"is called {_times(new.calls)} instead of {_times(old.calls)} times per {per}"
+        yield f"is called {now} instead of {before} times per {per}"
     price = (new.per_call or 0.0) - (old.per_call or 0.0)
     is_dearer = abs(price) > AS_BEFORE * (old.per_call or 0.0)
     if is_dearer and abs(part.by_price) >= MATTERS * abs(part.amount):
@@ -439,6 +440,8 @@ def _place_of_change(place: Place) -> str:
 
 
 def _times(calls: float | None) -> str:
+    if calls and calls < 0.1:
+        return f"{calls:.1g}"
     return f"{calls or 0.0:,.2f}".rstrip("0").rstrip(".")
 
 

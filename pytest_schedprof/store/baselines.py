@@ -29,7 +29,14 @@ from pytest_schedprof.model.result import (
 from pytest_schedprof.model.run import BaselinePart, Commit, Run, by_test, identities
 from pytest_schedprof.store.places import Folder, without_secrets
 from pytest_schedprof.store.records import Record, decode, encode
-from pytest_schedprof.store.run_directory import RESULT_FILE, RUN_FILE, RunDirectory, safe_name
+from pytest_schedprof.store.run_directory import (
+    RESULT_FILE,
+    RUN_FILE,
+    RunDirectory,
+    check_room,
+    make_directory,
+    safe_name,
+)
 from pytest_schedprof.store.runs import LATEST, KeptRun, ResultsOfRuns, find_run, with_tests
 from pytest_schedprof.store.sources import stacks_file_of, take_sources
 
@@ -93,6 +100,22 @@ def folder_of(name: str, directory: str) -> Folder:
     """Return the place of a baseline: a path or URL as it is, a name inside the directory."""
     is_path = "/" in name or "\\" in name or name.endswith(".json") or name in (".", "..")
     return Folder(name) if is_path else Folder(directory) / "baselines" / name
+
+
+def check_place(name: str, directory: str) -> None:
+    """Refuse a path that cannot be written before anything is measured.
+
+    What a URL allows is known only when it is written.
+
+    Raises:
+        ArtifactError: names the path.
+    """
+    folder = folder_of(name, directory)
+    if folder == Folder(name) and not folder.is_url:
+        path = Path(name)
+        file = path if folder.name.endswith(".json") else path / "baseline.json"
+        make_directory(file.parent)
+        check_room(file)
 
 
 def save_run(name: str, directory: str, run: RunDirectory) -> str:

@@ -217,7 +217,7 @@ def check_room(path: Path) -> None:
 def _failure(path: Path, error: OSError) -> ArtifactError:
     return ArtifactError(
         f"schedprof: cannot write {str(path)!r}: {error.strerror}; "
-        "make room or choose another directory (in pytest with --schedprof-dir)"
+        "make room or choose another directory (in pytest with --schedprof-dir, --schedprof-save)"
     )
 
 

@@ -165,7 +165,7 @@ def forget_earlier_tests() -> None:
 def make_equal(undo: ExitStack) -> None:
     """Let what a process keeps for all its tests begin anew: random numbers, names, directories."""
     from dask import sizeof
-    from distributed import Future, scheduler, utils_comm
+    from distributed import Future, diskutils, scheduler, utils_comm
     from distributed.comm import inproc
 
     undo.callback(random.setstate, random.getstate())
@@ -198,4 +198,14 @@ def make_equal(undo: ExitStack) -> None:
     directory = tempfile.mkdtemp(prefix="schedprof-")
     undo.callback(shutil.rmtree, directory, ignore_errors=True)
     replace(tempfile, "tempdir", directory, undo)
+    # A test that is broken off leaves some, which the end of the process would not find any more.
+    work_dir: Any = diskutils.WorkDir
+    made: list[Any] = []
+
+    def make(*arguments: Any, **keywords: Any) -> Any:
+        made.append(work_dir(*arguments, **keywords))
+        return made[-1]
+
+    undo.callback(lambda: [place.release() for place in made])
+    replace(diskutils, "WorkDir", make, undo)
     replace(tempfile, "_name_sequence", map("{:08}".format, count()), undo)

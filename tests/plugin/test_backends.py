@@ -98,6 +98,12 @@ def test_without_a_name_they_are_what_the_limits_need(
     assert list(chosen.backend) == backends
 
 
+def test_what_is_compared_is_counted() -> None:
+    settings = read_call("a test", [], {})._replace(compare="main")
+    chosen = choose_backends(settings, BackendRegistry(), in_main_thread=True)
+    assert chosen.backend == ("counts",)
+
+
 ALONE = """
 from distributed.utils_test import gen_cluster
 
@@ -125,7 +131,7 @@ def test_the_option_alone_takes_no_path_for_a_name(project: Project) -> None:
     project.write(ALONE, "below/test_it.py")
     result = project.run("--schedprof", "below", "--own=1")
     result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["schedprof: what each test's limits need; cluster local, *"])
+    result.stdout.fnmatch_lines(["schedprof: backends chosen for each test; cluster local, *"])
     results = project.results()
     used = {
         name: [backend.backend for backend in result.backends] for name, result in results.items()

@@ -30,6 +30,10 @@ from support import Project, shares_in
             "--schedprof-option=pyspi.native=1",
             "*backend 'pyspi' is unknown (did you mean 'pyspy'?)*",
         ),
+        (
+            "--schedprof-save=test_it.py/main",
+            "*cannot write *: Not a directory; *--schedprof-save*",
+        ),
         ("--schedprof-keep=some", "*keep must be a size such as 20MB or 0, or 'all', got 'some'*"),
         ("--schedprof-limit=share(x) < 3%", "*limit 'share(x) < 3%': column 7: expected *"),
     ],

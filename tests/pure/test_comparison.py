@@ -527,7 +527,7 @@ def test_bounds_decide(before: list[float], after: list[float], gain: float) -> 
     ("kind", "rounds", "hint"),
     [
         ("virtual", 3, "with PYTHONHASHSEED=0 in both sessions"),
-        ("simulated", 3, "on a virtual cluster each run is the same"),
+        ("simulated", 3, "with --schedprof-cluster=virtual each run is the same"),
         ("simulated", 2, "run three rounds or more"),
     ],
 )

@@ -115,7 +115,8 @@ def test_rendering_and_parsing_again_gives_the_same_limit(text: str) -> None:
         ("self(@comm) <= 3%", 6, "write share(@comm)", "'@comm) <= 3%'"),
         ("share(a:b", 10, "')'", "the end"),
         ("share(a:b) < 3%", 12, "'<=' (a limit is an upper bound)", "'< 3%'"),
-        ("share(a:b) <= 3", 16, "a bound in percent", "the end"),
+        ("share(a:b) <= 0.3", 18, "a bound in percent, as in 30%,", "the end"),
+        ("share(a:b) <= 3", 16, "a bound in percent, as in 3%,", "the end"),
         ("share(a:b) <= -3%", 15, "a bound in percent", "'-3%'"),
         ("share(a:b) <= 1e1%", 16, "a bound in percent", "'e1%'"),
         ("share(a:b) <= 100.1%", 15, "at most 100%", "'100.1%'"),
@@ -140,7 +141,12 @@ def test_rendering_and_parsing_again_gives_the_same_limit(text: str) -> None:
             f"(did you mean 'managed'?): {', '.join(MEASURES)}",
             "'mangd) <= 4GiB'",
         ),
-        ("memory(process) <= 4", 21, "a number with its unit (B, kB", "the end"),
+        (
+            "memory(process) <= 4",
+            21,
+            "a number with its unit (B, kB, MB, GB, KiB, MiB, GiB), as in 4B",
+            "the end",
+        ),
         (
             "transfers(bites) <= 1MB",
             10,

@@ -186,7 +186,12 @@ def test_a_sentence_says_what_regressed_or_is_open() -> None:
 def test_tests_of_one_side_are_named() -> None:
     report = Report("a", "b", (), ("n",), ("v",), (("o", "p"),), ("u",))
     assert list(unmatched_tests(report)) == [
-        *("renamed: o is now p", "new: n", "vanished: v", "failed, and not compared: u"),
+        *(
+            "renamed: o is now p",
+            "not in the baseline: n",
+            "vanished: v",
+            "failed, and not compared: u",
+        ),
     ]
 
 

@@ -15,7 +15,7 @@ VIRTUALLY = ("--schedprof=counts", "--schedprof-cluster=virtual", "-p", "no:rand
 
 HEAD = """
 import asyncio, threading, time
-from distributed import Client, Event, Nanny, Security, Worker, wait
+from distributed import Client, Event, LocalCluster, Nanny, Security, Worker, wait
 from distributed.utils_test import gen_cluster
 """
 
@@ -270,6 +270,10 @@ REFUSED = """
 async def test_nanny(c, s, a):
     assert await c.submit(int, 1) == 1
 
+def test_processes():
+    with LocalCluster(n_workers=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        assert client.submit(int, 1).result() == 1
+
 @gen_cluster(client=True)
 async def test_plain(c, s, a, b):
     assert await c.submit(int, 1) == 1
@@ -278,14 +282,16 @@ async def test_plain(c, s, a, b):
 
 def test_what_cannot_be_virtual_runs_as_ordinary_and_is_told(project: Project) -> None:
     session = project.run_test(HEAD + REFUSED, *VIRTUALLY, "-v")
-    session.assert_outcomes(passed=2)
+    session.assert_outcomes(passed=3)
     assert set(project.results()) == {"test_plain"}
     session.stdout.fnmatch_lines(
         [
-            "not in virtual time: 1 test ran as ordinary: it starts another process; *",
+            "not in virtual time: 2 tests ran as ordinary: it starts another process; *",
             "  test_it.py::test_nanny",
+            "  test_it.py::test_processes",
         ]
     )
+    session.stderr.no_fnmatch_line("*Failed to remove*")
 
 
 ENCRYPTED = """
