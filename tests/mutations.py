@@ -100,7 +100,7 @@ def write_runs(root: Path, runs: int = 4) -> None:
             figures = {"counts": {"bytecodes": 1100.0 + number}}
             entries.append(
                 TestEntry(
-                    record.test_id, record.outcome, record.verdict, f"tests/t{index}", "x", figures
+                    record.test_id, record.outcome, record.verdict, f"tests/t{index}", figures
                 )
             )
             results[index] = record

@@ -12,12 +12,10 @@ from typing import TypeAlias
 
 from pytest_schedprof.judge.change_points import NEIGHBOURS, course, scatter
 from pytest_schedprof.judge.estimate import OF_EACH_RUN, Figure, critical
-from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.metric import (
     CPU,
     METRICS,
     PERCENT,
-    RANKED,
     SELF,
     SHARE,
     Subject,
@@ -25,14 +23,13 @@ from pytest_schedprof.model.metric import (
 )
 from pytest_schedprof.model.profile import compile_pattern
 from pytest_schedprof.model.result import (
-    WHOLE,
     BackendResult,
     FunctionCost,
     MeasuredCosts,
     Result,
     SampledShares,
 )
-from pytest_schedprof.model.run import Moment, Point, Run, Series, Setting, Work
+from pytest_schedprof.model.run import Moment, Point, Series, Setting, Work
 from pytest_schedprof.store.runs import Archive, KeptRun, results_of
 
 LEAST_PART = 0.05
@@ -296,14 +293,8 @@ def scatter_of_runs(values: Sequence[float]) -> float:
     return max(scatter(values, apart) for apart in APART)
 
 
-FEWEST = 3
-"""Smallest number of figures that is shown."""
-
 Figures: TypeAlias = Mapping[str, Mapping[str, float]]
 """Figures of the scheduler as a whole, by backend and metric."""
-
-Recent: TypeAlias = Mapping[tuple[str, str], tuple[str, Sequence[float]]]
-"""A metric and its figures, by test and backend (with its mode)."""
 
 
 def figures_of(result: Result) -> dict[str, dict[str, float]]:
@@ -319,29 +310,3 @@ def figures_of(result: Result) -> dict[str, dict[str, float]]:
 def label_of(backend: BackendResult) -> str:
     """Return the backend's name, with options that change what its figures mean."""
     return f"{backend.backend} ({backend.mode})" if backend.mode else backend.backend
-
-
-def recent_series(runs: Sequence[Run]) -> Recent:
-    """Return the series of the tests of the last run, over the runs with the same setting.
-
-    Args:
-        runs: in order of time.
-    """
-    if not runs:
-        return {}
-    figures_by_key: dict[tuple[str, str], list[Mapping[str, float]]] = defaultdict(list)
-    settings = {test.test_id: test.setting for test in runs[-1].tests}
-    for run in runs:
-        for entry in run.tests:
-            # The test did its work: it passed, or failed by a limit only.
-            is_worth_it = entry.outcome in WHOLE or entry.verdict is Verdict.FAIL
-            if is_worth_it and settings.get(entry.test_id) == entry.setting:
-                for backend, figures in entry.figures.items():
-                    figures_by_key[entry.test_id, backend].append(figures)
-    series: dict[tuple[str, str], tuple[str, Sequence[float]]] = {}
-    for key, of_runs in figures_by_key.items():
-        metric = next((name for name in RANKED if name in of_runs[-1]), "")
-        values = [figures[metric] for figures in of_runs if metric in figures]
-        if len(values) >= FEWEST:
-            series[key] = metric, values
-    return series

@@ -42,8 +42,6 @@ class TestEntry:
     verdict: Verdict
     directory: str
     """Directory of artifacts, relative to the run's directory."""
-    setting: str = ""
-    """Properties that figures of two runs must share to be compared, in words."""
     figures: dict[str, dict[str, float]] = field(default_factory=dict)
     """Costs of the scheduler as a whole, by backend and metric: per task, in the metric's unit, as
     in result.json."""
@@ -94,18 +92,6 @@ class Commit:
     def short(self) -> str:
         """Digits that are enough for any repository, with a + if files differed from it."""
         return self.sha[:9] + ("+" if self.is_dirty else "")
-
-
-def setting_of(result: Result) -> str:
-    """Return in words what must be the same for figures of two runs to be of one series."""
-    words = []
-    if cluster := result.cluster:
-        words.append(f"{cluster.kind} cluster of {cluster.workers}")
-    if environment := result.environment:
-        words += [f"Python {environment.minor_python}", environment.scheduler_machine]
-    for scales in {backend.window.scales for backend in result.backends} - {()}:
-        words.append(f"scales {', '.join(map(str, scales))}")
-    return ", ".join(filter(None, words))
 
 
 def by_test(results: Iterable[Result]) -> dict[str, list[Result]]:

@@ -20,7 +20,7 @@ from pytest_schedprof.judge.explanation import Pairs, why_regressed
 from pytest_schedprof.judge.matching import renamed_tests
 from pytest_schedprof.judge.recordings import keep_stacks
 from pytest_schedprof.judge.reference import Reference
-from pytest_schedprof.judge.series import figures_of, recent_series
+from pytest_schedprof.judge.series import figures_of
 from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.comparison import Report
 from pytest_schedprof.model.explanation import Explanation
@@ -38,7 +38,7 @@ from pytest_schedprof.plugin.stash import (
 from pytest_schedprof.report.changes import unmatched_tests
 from pytest_schedprof.report.comparisons import why_lines
 from pytest_schedprof.report.junit import unpack
-from pytest_schedprof.report.markup import WIDEST, Line, bars_for, capped
+from pytest_schedprof.report.markup import Line, capped
 from pytest_schedprof.report.summary import run_markdown
 from pytest_schedprof.report.terminal import summary_lines, unprofiled_lines
 from pytest_schedprof.report.words import counted
@@ -46,7 +46,7 @@ from pytest_schedprof.store.baselines import check_place, kept_run, load, save_r
 from pytest_schedprof.store.places import without_secrets
 from pytest_schedprof.store.records import begin_run, write_run
 from pytest_schedprof.store.run_directory import write_summary
-from pytest_schedprof.store.runs import last_records, read_test, removable, remove, unreported
+from pytest_schedprof.store.runs import read_test, removable, remove, unreported
 
 
 def load_reference(config: pytest.Config, source: str) -> None:
@@ -277,7 +277,7 @@ class Collector:
         is_any = bool(results or any(self.notes) or self.troubles)
         if not (is_any or self.unprofiled):
             return  # interrupted before the first test ended
-        lines = [*self._lines(terminalreporter, results)] if is_any else []
+        lines = [*self._lines(results)] if is_any else []
         verbosity = self.config.get_verbosity()
         lines += unprofiled_lines(self.unprofiled, verbosity)
         notes = [printable(text) for text in self.notes if text]
@@ -298,20 +298,11 @@ class Collector:
         for text in self.troubles:
             terminalreporter.write_line(printable(text), red=True)
 
-    def _lines(
-        self, terminalreporter: pytest.TerminalReporter, results: list[Result]
-    ) -> Iterator[Line]:
+    def _lines(self, results: list[Result]) -> Iterator[Line]:
         """Yield the table of the session's tests, and lines about tests that are new or gone."""
         config, run = self.config, run_of(self.config)
-        try:
-            recent = recent_series(last_records(run.root, WIDEST))
-        except OSError:  # unreadable earlier runs must not hide this session's table
-            recent = {}
-        bars = bars_for(getattr(terminalreporter._tw._file, "encoding", None))
         verbosity = config.get_verbosity()
-        yield from summary_lines(
-            results, _short(run.path), verbosity=verbosity, recent=recent, bars=bars
-        )
+        yield from summary_lines(results, _short(run.path), verbosity=verbosity)
         unmatched = [Line(text) for text in unmatched_in(config, results)]
         yield from capped(unmatched, verbosity)
         yield from map(Line, self._unused(results))

@@ -50,22 +50,16 @@ def capped(lines: Sequence[Line], verbosity: int, most: int = SHOWN) -> list[Lin
     return [*lines[:most], more]
 
 
-def sparkline(values: Sequence[float], bars: str, least: float = 0.0) -> str:
-    """Return a series as bars.
-
-    Args:
-        bars: characters, the lowest first.
-        least: the bars span at least this part of the highest value, so that small changes look
-            small.
-    """
+def sparkline(values: Sequence[float], bars: str) -> str:
+    """Return a series as bars, of these characters, the lowest first."""
     if len(values) > WIDEST:
         borders = [number * len(values) // WIDEST for number in range(WIDEST + 1)]
         values = [fmean(values[a:b]) for a, b in pairwise(borders)]
     low, high = min(values), max(values)
     if low == high:
         return bars[len(bars) // 2] * len(values)
-    most, span = len(bars) - 1, max(high - low, least * high)
-    return "".join(bars[round((value - low) / span * most)] for value in values)
+    most = len(bars) - 1
+    return "".join(bars[round((value - low) / (high - low) * most)] for value in values)
 
 
 def bars_for(encoding: str | None) -> str:

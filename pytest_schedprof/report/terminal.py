@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import inf
 
-from pytest_schedprof.judge.series import Recent, label_of
+from pytest_schedprof.judge.series import label_of
 from pytest_schedprof.model.backend import KnownBackends, kind_of
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Verdict
@@ -20,7 +20,7 @@ from pytest_schedprof.model.result import (
 from pytest_schedprof.model.run import TestEntry
 from pytest_schedprof.report.changes import is_notable, notable_tests
 from pytest_schedprof.report.comparisons import comparison_lines
-from pytest_schedprof.report.markup import BARS, VERDICT_MARKUP, Line, capped, sparkline
+from pytest_schedprof.report.markup import VERDICT_MARKUP, Line, capped
 from pytest_schedprof.report.results import (
     RECORD,
     baseline_names,
@@ -55,32 +55,17 @@ HOT_FUNCTIONS = 5
 """Functions of each backend that are shown; with more of them, spans are shown too."""
 
 OWNERS_SHOWN = 5
-LEAST_SPAN = 0.1
-"""Part of a figure that the bars of its series span at least."""
-
 COST_WIDTH = 16
 """Columns of a cost."""
 
 TASK = "/task"
 
-NO_RECENT_RUNS: Recent = {}
 
-
-def profile_lines(
-    result: Result, most: int, recent: Recent = NO_RECENT_RUNS, bars: str = BARS
-) -> Iterator[Line]:
-    """Return what each backend measured of a test, and which evidence there is.
-
-    Args:
-        most: functions of each backend.
-        recent: series of the last runs in the same directory.
-        bars: characters for series, the lowest first.
-    """
+def profile_lines(result: Result, most: int) -> Iterator[Line]:
+    """Return what each backend measured of a test, with so many functions, and its evidence."""
     yield _title(result)
     for backend in result.backends:
         yield Line(f"  {label_of(backend)}: {headline(backend)}")
-        if series := recent.get((result.test_id, label_of(backend))):
-            yield Line(f"    {_series(*series, bars)}")
         yield from _backend_lines(backend, most)
         if most > HOT_FUNCTIONS and (spans := span_table(backend, result.test_id)):
             yield from _span_lines(spans)
@@ -132,11 +117,6 @@ def _evidence_lines(evidence: Sequence[Evidence]) -> Iterator[Line]:
     if kept := [piece.kind for piece in evidence if not piece.missing]:
         yield Line(f"  evidence: {', '.join(kept)}")
     yield from (Line(f"  note: {text}", {"yellow": True}) for text in evidence_notes(evidence))
-
-
-def _series(metric: str, values: Sequence[float], bars: str) -> str:
-    first, last = (readable(value, METRICS[metric]) for value in (values[0], values[-1]))
-    return f"{metric} {sparkline(values, bars, LEAST_SPAN)} {first} -> {last} in {len(values)} runs"
 
 
 def _share_lines(shares: SampledShares, most: int) -> Iterator[Line]:
@@ -200,16 +180,12 @@ def summary_lines(
     directory: str,
     *,
     verbosity: int,
-    recent: Recent = NO_RECENT_RUNS,
-    bars: str = BARS,
 ) -> Iterator[Line]:
     """Return all lines about a session's profiled tests; few under -q.
 
     Args:
         directory: of the run.
         verbosity: pytest's.
-        recent: series of the last runs in the same directory.
-        bars: characters for series, the lowest first.
     """
     seeded, others = by_seed(results)
     seed_lines: list[Line] = []
@@ -224,7 +200,7 @@ def summary_lines(
         yield from _notable_lines(others, is_all=verbosity > 0)
     elif verbosity >= 0:
         for result in others:
-            yield from profile_lines(result, most, recent, bars)
+            yield from profile_lines(result, most)
     yield from _limit_lines(results, verbosity)
     yield from _baseline_lines(results, verbosity)
     yield from _version_lines(results)

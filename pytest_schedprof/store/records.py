@@ -24,7 +24,6 @@ from pytest_schedprof.model.run import (
     Run,
     StoredResult,
     TestEntry,
-    setting_of,
 )
 from pytest_schedprof.store.places import is_below, read_kept
 from pytest_schedprof.store.run_directory import RUN_FILE, RunDirectory, write
@@ -187,7 +186,7 @@ def _write_run(run: RunDirectory, record: Run) -> None:
 
 def entry_of(result: Result, directory: str) -> TestEntry:
     """Return the entry of a test in its run, without figures."""
-    return TestEntry(result.test_id, result.outcome, result.verdict, directory, setting_of(result))
+    return TestEntry(result.test_id, result.outcome, result.verdict, directory)
 
 
 class _Version(msgspec.Struct):

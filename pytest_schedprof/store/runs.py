@@ -161,20 +161,6 @@ def find_run(place: Path) -> KeptRun:
     return runs[-1]
 
 
-def last_records(directory: Path, count: int) -> list[Run]:
-    """Return the records of the newest runs, the newest last; runs sort by their names.
-
-    Runs whose session has not ended are left out: they have no figures.
-    """
-    files = sorted(directory.glob(f"*/{RUN_FILE}"), key=lambda file: file.parent.name)[-count:]
-    records = []
-    for file in files:
-        with suppress(ArtifactError):
-            records.append(read_record(file, Run))
-    ended = [run for run in records if run.exit_status is not None]
-    return sorted(ended, key=lambda run: run.started_at)
-
-
 def read_run_record(directory: Path) -> Run:
     """Return the record of a run; of a session that has not ended, with the tests so far.
 

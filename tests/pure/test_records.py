@@ -41,7 +41,6 @@ from pytest_schedprof.store.run_directory import RunDirectory, write
 from pytest_schedprof.store.runs import (
     Archive,
     find_run,
-    last_records,
     read_run_record,
     removable,
     remove,
@@ -261,7 +260,6 @@ def test_a_session_that_was_killed_has_the_tests_that_ended(killed: RunDirectory
     runs = Archive(str(killed.root)).runs()
     read = [pair for name, _ in expected for pair in results_of(runs, name, [])]
     assert [result.test_id for _, result in read] == [name for name, _ in expected]
-    assert last_records(killed.root, 9) == []
 
 
 def test_a_killed_session_is_compared_with_only_if_no_other_one_ended(killed: RunDirectory) -> None:

@@ -15,20 +15,17 @@ from measured import ENVIRONMENT, SCHEDULER, TEST, TRANSITION, compare, counted,
 from pytest_schedprof.judge.change_points import course
 from pytest_schedprof.judge.series import (
     LEAST_RUNS,
-    Recent,
     figures_of,
-    recent_series,
     usual,
 )
 from pytest_schedprof.judge.timed import SEEN_ONCE
 from pytest_schedprof.model.comparison import Comparison, Origin, Outcome
 from pytest_schedprof.model.result import BackendResult, ClusterFacts, Result
-from pytest_schedprof.model.run import Course, Run, Step, TestEntry, setting_of
+from pytest_schedprof.model.run import Course, Run, Step, TestEntry
 from pytest_schedprof.report.changes import condition_words, noise_words
 from pytest_schedprof.report.comparisons import comparison_lines, comparison_markdown
 from pytest_schedprof.report.junit import pack, unpack
 from pytest_schedprof.report.markup import BARS, PLAIN_BARS, bars_for, sparkline
-from pytest_schedprof.report.terminal import summary_lines
 
 CHECK = f"{SCHEDULER}.check_idle_saturated"
 COSTS = {TRANSITION: 1052.0, CHECK: 178.0}
@@ -237,34 +234,13 @@ def of_bytecodes(bytecodes: float) -> Result:
 
 def run_of(result: Result) -> Run:
     figures = unpack(pack(result, None)).figures  # as received from a pytest-xdist worker
-    entry = TestEntry(TEST, result.outcome, result.verdict, "x", setting_of(result), figures)
+    entry = TestEntry(TEST, result.outcome, result.verdict, "x", figures)
     return Run("run", "2026-01-01T00:00:00+00:00", 0, (entry,))
-
-
-def recent(*results: Result) -> Recent:
-    return recent_series([run_of(of_bytecodes) for of_bytecodes in results])
 
 
 def test_figures_are_those_of_the_whole_though_few_functions_travel() -> None:
     assert figures_of(of_bytecodes(500.0))["counts"]["bytecodes"] == pytest.approx(500)
     assert run_of(of_bytecodes(500.0)).tests[0].figures["cputime"] == pytest.approx({"cpu": 5e-4})
-
-
-def test_a_line_for_each_backend_from_the_third_run_on() -> None:
-    results = [of_bytecodes(cost) for cost in (100.0, 100.0, 200.0)]
-    assert recent(*results[:2]) == {}
-    lines = summary_lines(results[-1:], "", verbosity=0, recent=recent(*results), bars=PLAIN_BARS)
-    text = [line.text for line in lines]
-    assert "    bytecodes __# 100 -> 200 in 3 runs" in text
-    assert "    cpu __# 100 us -> 200 us in 3 runs" in text
-
-
-def test_only_what_was_measured_in_the_same_way_is_one_course() -> None:
-    other = replace(of_bytecodes(900.0), cluster=ClusterFacts("local", "", workers=2, threads=2))
-    failed = replace(of_bytecodes(900.0), outcome="failed")
-    same = [of_bytecodes(cost) for cost in (100.0, 100.0, 200.0)]
-    metric, values = recent(other, same[0], failed, *same[1:])[TEST, "counts"]
-    assert (metric, [round(value) for value in values]) == ("bytecodes", [100, 100, 200])
 
 
 @pytest.mark.parametrize(
@@ -276,11 +252,6 @@ def test_bars_lie_between_the_lowest_and_the_highest(
 ) -> None:
     bars = sparkline(values, BARS)
     assert bars == line if line else (len(bars), bars[0], bars[-1]) == (40, "▁", "█")
-
-
-def test_small_changes_are_small() -> None:
-    assert sparkline([1000, 1005, 1001, 1000], BARS, 0.1) == "▁▁▁▁"
-    assert sparkline([1000, 1050, 1111], BARS, 0.1) == "▁▄█"
 
 
 @pytest.mark.parametrize(
