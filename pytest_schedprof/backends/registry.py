@@ -14,6 +14,7 @@ from pytest_schedprof.backends.contract import Backend, BackendFactory, facts_of
 from pytest_schedprof.errors import BackendInvalidError, BackendUnknownError, SettingsError, hint
 from pytest_schedprof.model.backend import BackendFacts, KnownBackends
 from pytest_schedprof.model.metric import OF_BACKENDS
+from pytest_schedprof.model.options import read_options
 
 BUILTIN = (
     "counts",
@@ -194,6 +195,10 @@ class BackendRegistry(Registry[BackendFactory]):
     def options_of(self, name: str) -> frozenset[str]:
         options_type: Any = self._class(name).options_type
         return frozenset(field.name for field in fields(options_type))
+
+    def check_options(self, name: str, options: Mapping[str, object]) -> None:
+        """Raise SettingsError for an option that is unknown or malformed."""
+        read_options(self._class(name).options_type, name, options)
 
     def sparing_of(self, name: str) -> Mapping[str, object]:
         """Return the options with which a backend costs a scheduler the least."""

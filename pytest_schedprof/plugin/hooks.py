@@ -103,6 +103,8 @@ def _check_before_the_first_test(config: pytest.Config, settings: Settings) -> N
             owners -= kinds_of(config).with_options(settings.evidence)
         if names := {*settings.backend, *owners} - {AUTO}:
             backends_of(config).check(sorted(names))
+        for owner in sorted(owners):
+            backends_of(config).check_options(owner, settings.options_of(owner, ()))
     if settings.cluster_option:  # of any kind of cluster, because markers may choose another kind
         plugin.cluster_options.check_cluster_options(None, dict(settings.cluster_option))
     if settings.workload is not None:

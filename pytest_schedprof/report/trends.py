@@ -53,7 +53,8 @@ def setting_words(setting: Setting) -> str:
     if setting.python:
         words.append(f"Python {setting.python}")
     if setting.cluster:
-        words.append(f"{setting.cluster} cluster of {setting.workers}")
+        size = f" of {setting.workers}" if setting.workers else ""
+        words.append(f"{setting.cluster} cluster{size}")
     if setting.scales:
         words.append(f"scales {', '.join(map(str, setting.scales))}")
     if setting.machine:

@@ -84,6 +84,9 @@ class Placeholder(_NoValue):
     nbytes: int
     """The reported size of the result."""
 
+    def __repr__(self) -> str:
+        return f"<no value of {self.key!r}, as hollow workers compute nothing>"
+
     def __sizeof__(self) -> int:
         return self.nbytes
 

@@ -34,6 +34,10 @@ from support import Project, shares_in
             "--schedprof-save=test_it.py/main",
             "*cannot write *: Not a directory; *--schedprof-save*",
         ),
+        (
+            "--schedprof-option=counts.detial=true",
+            "*backend 'counts' has no option 'detial' (did you mean 'detail'?)*",
+        ),
         ("--schedprof-keep=some", "*keep must be a size such as 20MB or 0, or 'all', got 'some'*"),
         ("--schedprof-limit=share(x) < 3%", "*limit 'share(x) < 3%': column 7: expected *"),
     ],
