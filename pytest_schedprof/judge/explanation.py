@@ -280,7 +280,9 @@ OTHER_PYTHON = "bytecodes of Python {before} and {after} differ for the same sou
 NO_DETAIL = (
     "to see callers and lines too, run both sides with --schedprof-option counts.detail=true"
 )
-WHOLE_PROCESS = "the sums are of the whole process of the test, with its workers and clients"
+WHOLE_PROCESS = (
+    "the sums have what workers and clients of the test's process ran of the same code, too"
+)
 
 Pair = tuple[KeptSide, KeptSide]
 """A test before and after."""
