@@ -23,6 +23,9 @@ examples: schedprof accept test_shuffle --reason "keys are checked on arrival"
 
 exit status: 0 on success, 1 if nothing regressed or a record cannot be read, 2 for a mistake"""
 
+MOST_NAMED = 3
+"""Tests that are named when their figures are accepted."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("test", nargs="?", metavar="TEST", help="test ID, or a unique part of it")
@@ -58,7 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
             place = arguments.test or str(kept.path)
             say(f"nothing to accept in {place}: no figure regressed against a baseline")
             return 1
-        action = f"{len(set(figures) - set(known))} accepted"
+        new = set(figures) - set(known)
+        names = sorted({figure.test for figure in new})
+        subject = ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} tests"
+        action = f"{len(new)} accepted of {subject}"
     if figures:
         write(Path.cwd() / FILE, written(figures).encode())
     else:

@@ -389,6 +389,7 @@ def test_what_was_accepted_passes_and_nothing_beside_it(
     assert main(["accept", "--prune"]) == 0
     assert "_transition" in (project.path / "schedprof-accepted.toml").read_text()
 
+    assert "accepted of test_it.py::test_tasks, " in capsys.readouterr().out
     more = project.run_test(tasks(f"{SLOWER}, {SCANNING}"), *compared)
     more.assert_outcomes(failed=1)
     more.stdout.fnmatch_lines(["schedprof: regressed *check_idle_saturated: *1 cause, *"])
