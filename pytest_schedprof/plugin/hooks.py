@@ -416,4 +416,6 @@ def schedprof_scheduler(
                 if OTHER_SCHEDULERS in request.node.stash:
                     del request.node.stash[OTHER_SCHEDULERS]
     except plugin.errors.SchedprofError as error:
+        if request.session.exitstatus == pytest.ExitCode.INTERRUPTED:
+            return  # after a Ctrl-C pytest would end with this error's traceback
         raise pytest.fail.Exception(str(error), pytrace=False) from None

@@ -208,6 +208,29 @@ def test_next(schedprof_scheduler):
     assert judged.backends[0].artifacts
 
 
+INTERRUPTED = """
+from pytest_schedprof.errors import StuckError
+
+@pytest.mark.schedprof(backend="counts")
+def test_it(schedprof_scheduler):
+    attributes = vars(schedprof_scheduler.client)
+
+    def fail_once(**keywords):
+        del attributes["close"]
+        raise StuckError("the cluster has ended meanwhile")
+
+    attributes["close"] = fail_once
+    raise KeyboardInterrupt
+"""
+
+
+def test_after_an_interrupt_no_error_of_the_cluster_takes_its_place(project: Project) -> None:
+    project.is_apart = True
+    session = project.run_test(INTERRUPTED)
+    assert session.ret == pytest.ExitCode.INTERRUPTED
+    session.stderr.no_fnmatch_line("*has ended meanwhile*")
+
+
 ENDINGS = f"""
 @pytest.mark.schedprof("share({BURNED}) <= 1%")
 @pytest.mark.parametrize("how", ["assert", "raise", "skip"])
