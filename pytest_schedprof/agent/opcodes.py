@@ -56,7 +56,7 @@ class Opcodes:
             others: runs a function on the threads of other event loops.
             periodic: Tornado's callbacks, of which those of the clockwork are not traced.
             callers: counts who calls, if that is wanted; instructions are then counted one by one.
-            whose: tells whose work is done, if the counts of each span are wanted apart.
+            attribution: tells whose work is done, if the counts of each span are wanted apart.
         """
         self.choice = choice
         self.clockwork = {id(code) for code in clockwork}

@@ -260,7 +260,7 @@ def graph_of(
 
     Args:
         held: futures of the client, for dependencies outside of the graph.
-        where: returns the worker that replaces one to which tasks are restricted.
+        address: returns the worker that replaces one to which tasks are restricted.
     """
     from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 

@@ -132,7 +132,7 @@ def fitted(sections: Sequence[Section], room: int, place: str) -> str:
     Args:
         sections: the most important first, and each with its most important item first.
         room: in bytes.
-        where: the place that holds everything.
+        place: the place that holds everything.
     """
     written = [section for section in sections if section.items]
     notes = [_note(len(section.items), section, place) for section in written]

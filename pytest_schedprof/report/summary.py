@@ -45,7 +45,7 @@ def run_markdown(
 
     Args:
         results: one for each profiled test of the session.
-        where: the run's directory.
+        place: the run's directory.
         unmatched: what is said of tests that only the baseline or only the session has.
         most_bytes: size that the summary may have.
         explained: why figures regressed.

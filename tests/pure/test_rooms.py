@@ -140,6 +140,21 @@ def test_names_of_variables_say_what_a_thing_is() -> None:
         assert names & NO_NOUNS == set(), module
 
 
+def test_docstrings_describe_arguments_that_exist() -> None:
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            section = (ast.get_docstring(node) or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
+            names = {
+                argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)
+            }
+            assert {*re.findall(r"^    (\w+):", section, re.MULTILINE)} <= names, (
+                module,
+                node.name,
+            )
+
+
 def test_no_module_imports_itself_in_a_circle() -> None:
     for module in MODULES:
         direct = {imported.name for imported in imports_of(module) if not imported.typing_only}
