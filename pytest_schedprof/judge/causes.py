@@ -150,14 +150,31 @@ def causes_of(
     }
     if not regressed:
         return ()
+    possible = causes(
+        {metric: parts_of(metric, before, after) for metric in _of_both(before, after)}
+    )
+    return tuple(
+        cause for cause in possible if cause.role is Role.CHANGED or cause.function in regressed
+    )
+
+
+def with_other_code(before: Measurement, after: Measurement) -> frozenset[Function]:
+    """Return the functions whose code differs, also if it is that of one defined in them."""
+    return frozenset(
+        enclosing(part.function)
+        for metric in _of_both(before, after)
+        for part in parts_of(metric, before, after)
+        if part.is_changed
+    )
+
+
+def _of_both(before: Measurement, after: Measurement) -> list[str]:
+    """Return the metrics of both sides that are divided among functions."""
     metrics = [metric for metric in before.metrics if metric in after.metrics]
     divided = [metric for metric in metrics if metric in DIVIDED]
     if BYTECODES not in divided and CALLS in metrics:
         divided.append(CALLS)
-    possible = causes({metric: parts_of(metric, before, after) for metric in divided})
-    return tuple(
-        cause for cause in possible if cause.role is Role.CHANGED or cause.function in regressed
-    )
+    return divided
 
 
 def parts_of(metric: str, before: Measurement, after: Measurement) -> Iterator[Part]:

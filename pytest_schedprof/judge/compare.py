@@ -15,7 +15,7 @@ from functools import partial
 from math import ceil, log2, sqrt
 from typing import TypeAlias, TypeVar
 
-from pytest_schedprof.judge.causes import causes_of, in_order
+from pytest_schedprof.judge.causes import causes_of, enclosing, in_order, with_other_code
 from pytest_schedprof.judge.estimate import ALPHA
 from pytest_schedprof.judge.exact import exact_changes, of_other_graphs
 from pytest_schedprof.judge.figures import Between, Measurement
@@ -221,7 +221,11 @@ def _compared(
     free = [metric for metric, obstacle in obstacles.items() if not obstacle]
     exact = exact_changes(old, new, free)
     if old.is_virtual and new.is_virtual and not (is_exact or in_turns):
-        exact = [of_other_graphs(change) for change in exact]
+        certain = _of_other_code(old, new, free)
+        exact = [
+            certain.get((change.metric, change.subject)) or of_other_graphs(change)
+            for change in exact
+        ]
     timed: list[Change] = []
     if after.backend.shares and not reason:
         timed = timed_changes(old, new, alpha, in_turns=in_turns, past=known)
@@ -247,6 +251,19 @@ def _compared(
 
 def _settings_that_differ(before: Measurement, after: Measurement) -> tuple[Setting, ...]:
     return (*differing_settings(before.result, after.result), *differing_modules(before, after))
+
+
+def _of_other_code(
+    before: Measurement, after: Measurement, metrics: Sequence[str]
+) -> dict[tuple[str, str], Change]:
+    """Return the changes of functions whose code differs: other graphs are not their cause."""
+    functions = with_other_code(before, after)
+    old, new = (replace(side, is_reproduced=True) for side in (before, after))
+    return {
+        (change.metric, change.subject): change
+        for change in exact_changes(old, new, metrics)
+        if enclosing(change.subject) in functions
+    }
 
 
 def _between(past: Sequence[Measurement]) -> Between:

@@ -268,6 +268,15 @@ def test_a_rise_is_open_if_the_order_of_a_set_may_be_its_cause(
 
 
 @pytest.mark.parametrize(
+    ("digest", "outcome"), [("aa", Outcome.UNDECIDED), ("bb", Outcome.REGRESSED)]
+)
+def test_a_rise_of_other_code_is_no_matter_of_order(digest: str, outcome: Outcome) -> None:
+    before = counted_in([BEFORE], code={LARGE: "aa"})
+    after = counted_in([{**BEFORE, LARGE: 101_000.0}], code={LARGE: digest})
+    assert LARGE in compared(before, after, graphs=("one", "other"))[outcome]
+
+
+@pytest.mark.parametrize(
     ("kind", "expected"), [(VIRTUAL, {Outcome.UNDECIDED}), ("simulated", set())]
 )
 def test_rounds_that_differ_at_all_are_told_where_time_plays_no_part(
