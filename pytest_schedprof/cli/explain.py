@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from pytest_schedprof.cli.main import add_directory, say
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.judge.explanation import Pair, Pairs, explanations, pairs_of
+from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.metric import DIVIDED, METRICS
 from pytest_schedprof.report.commands import as_json
@@ -49,8 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     _check(arguments)
     pairs = _pairs(arguments)
-    every = [why for pair in pairs for why in explanations(pair, arguments.metric)]
-    reasons = every if len(arguments.names) % 2 else gravest(every)
+    every = [why for pair in pairs for why in explanations(pair, arguments.metric) if why.parts]
+    regressed = {
+        (comparison.test_id, change.metric)
+        for _, side in pairs
+        for comparison in side.result.comparisons
+        for change in comparison.of(Outcome.REGRESSED)
+    }
+    reasons = every if len(arguments.names) % 2 else gravest(every, regressed)
     if arguments.json:
         say(as_json(reasons))
         return 0
@@ -64,13 +71,23 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def gravest(every: Iterable[Explanation]) -> list[Explanation]:
-    """Return those that tell of a change which matters, the largest rise first."""
+def gravest(
+    every: Iterable[Explanation], regressed: Collection[tuple[str, str]] = ()
+) -> list[Explanation]:
+    """Return those that tell of a change which matters, the largest rise first.
+
+    Args:
+        regressed: tests and metrics of which a function regressed, however little the whole did.
+    """
 
     def least(why: Explanation) -> float:  # more than identical code differs
         return max(MATTERS, METRICS[why.metric].scatter) * why.before
 
-    reasons = [why for why in every if abs(why.amount) > least(why)]
+    reasons = [
+        why
+        for why in every
+        if (why.test_id, why.metric) in regressed or abs(why.amount) > least(why)
+    ]
     return sorted(reasons, key=lambda why: -why.amount / (why.before or 1.0))
 
 

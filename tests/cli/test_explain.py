@@ -15,7 +15,10 @@ import injection
 import pytest
 from support import Project
 
+from pytest_schedprof.cli.explain import gravest
 from pytest_schedprof.cli.main import main
+from pytest_schedprof.judge.explanation import explain
+from pytest_schedprof.model.explanation import Accounts, Cost
 
 TEST = """
 @pytest.mark.schedprof
@@ -112,7 +115,7 @@ def test_results_without_sources_and_lines_say_what_is_missing(
     first, second = sorted((project.path / ".schedprof").glob("2*"))
     text = said(capsys, "test_tasks", str(first), str(second))
     assert "no sources of A and of B are kept" in text
-    assert "callers and lines were not counted" in text
+    assert "to see callers and lines too" in text
     assert not list(first.glob("sources/*"))
 
 
@@ -199,3 +202,10 @@ def test_a_mistake_is_named(
     monkeypatch.chdir(tmp_path)
     assert main(["explain", *arguments]) > 0
     assert said in capsys.readouterr().err
+
+
+def test_what_regressed_is_told_however_little_the_whole_rose() -> None:
+    before, after = (Accounts(whole, {"f": Cost(whole)}) for whole in (100_000.0, 100_009.0))
+    why = explain("test_x", "counts", "bytecodes", before, after)
+    assert gravest([why]) == []
+    assert gravest([why], {("test_x", "bytecodes")}) == [why]
