@@ -123,6 +123,7 @@ def _settings(result: Result) -> Iterator[tuple[Setting, dict[Name, Amount]]]:
                 cluster.workers if cluster else 0,
                 backend.window.scales,
                 environment.scheduler_machine if environment and not is_exact else "",
+                backend.window.rounds > max(1, len(backend.window.scales)),
             )
             yield setting, {n: amounts[n] for n in amounts if METRICS[n[0]].is_exact == is_exact}
 

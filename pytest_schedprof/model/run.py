@@ -183,6 +183,8 @@ class Setting:
     """Sizes of the workload; empty if the test runs at one size only."""
     machine: str
     """The scheduler's processors; empty for exact figures, which do not depend on them."""
+    is_repeated: bool = False
+    """Whether the body ran more than once: the first round fills caches for the others."""
 
 
 @dataclass(frozen=True, slots=True)

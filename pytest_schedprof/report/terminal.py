@@ -47,6 +47,7 @@ from pytest_schedprof.report.words import (
     Table,
     by_seed,
     counted,
+    have_passed,
     outcomes_of,
     ranges_of,
 )
@@ -189,7 +190,8 @@ def summary_lines(
     """
     seeded, others = by_seed(results)
     seed_lines: list[Line] = []
-    for test, by_number in seeded.items():
+    # Those that failed first, as many lines may be left out.
+    for test, by_number in sorted(seeded.items(), key=lambda item: have_passed(item[1])):
         seed_lines.append(Line(f"{test}  {outcomes_of(by_number)}", {"bold": True}))
         for label, ranges in ranges_of(by_number.values()).items():
             seed_lines.append(Line(f"  {label}: {', '.join(ranges)}"))

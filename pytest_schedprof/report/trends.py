@@ -57,6 +57,8 @@ def setting_words(setting: Setting) -> str:
         words.append(f"{setting.cluster} cluster{size}")
     if setting.scales:
         words.append(f"scales {', '.join(map(str, setting.scales))}")
+    if setting.is_repeated:
+        words.append("several rounds")
     if setting.machine:
         words.append(f"on {setting.machine}")
     return ", ".join(words)

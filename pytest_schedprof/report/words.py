@@ -471,6 +471,11 @@ def by_seed(
     return repeated, [result for result in results if result.test_id not in grouped]
 
 
+def have_passed(results: Mapping[int, Result]) -> bool:
+    """Whether a test passed under all its seeds."""
+    return all(result.outcome == "passed" for result in results.values())
+
+
 def outcomes_of(results: Mapping[int, Result]) -> str:
     """Return how many seeds came to which outcome; those that did not pass by name."""
     words = []
