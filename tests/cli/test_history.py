@@ -237,6 +237,22 @@ def test_timed_figures_of_two_machines_are_two_series_and_exact_ones_are_one(
     assert "\n  cputime, Python 3.11, local cluster of 2, on quick x 8\n" in text
 
 
+def test_one_round_and_several_are_two_series(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = into(tmp_path)
+    for number, rounds in enumerate([1, 3]):
+        (backend, *_) = numbered(number).backends
+        window = Window(rounds, backend.window.segments * rounds)
+        store(f"{number}/run.json", encode(run_of(number)))
+        repeated = result(replace(backend, window=window))
+        store(f"{number}/tests/one/result.json", encode(repeated))
+    assert main(["history", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert text.count("    bytecodes ") == 2
+    assert "\n  counts, Python 3.11, local cluster of 2, several rounds\n" in text
+
+
 def test_tables_for_a_pull_request(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", str(runs), "--markdown", "--metric", "transitions"]) == 0
     assert capsys.readouterr().out.splitlines()[:6] == [
