@@ -286,9 +286,9 @@ class Collector:
         is_checked = any(result.is_own_virtual for result in results)
         if session_settings(self.config).check and not is_checked:
             notes.append(UNCHECKED)
-        if verbosity < 0:  # a line alone
-            texts = [line.text for line in lines] + notes
-            terminalreporter.write_line(f"schedprof: {'; '.join(map(str.strip, texts))}")
+        if verbosity < 0:  # a title takes more room than they do
+            for text in (*(line.text for line in lines), *notes):
+                terminalreporter.write_line(f"schedprof: {text.strip()}")
         else:
             terminalreporter.section("schedprof")
             for line in lines:

@@ -196,6 +196,10 @@ def test_tests_that_only_one_side_has_are_told(project: Project) -> None:
             "vanished: test_it.py::test_tasks",
         ]
     )
+    brief = project.run(*ONCE, "-q")
+    brief.stdout.fnmatch_lines(
+        ["schedprof: artifacts of 1 profiled test: *", "schedprof: page of the run: *"]
+    )
     subset = project.run(*ONCE, "--schedprof-compare=main", "-k", "nothing")
     subset.stdout.no_fnmatch_line("*vanished*")
 
