@@ -176,10 +176,6 @@ CACHED = "a cache of the interpreter was emptied, as by an import: what needs it
 COVERED = 0.9
 """Part of the rises in one owner or module that its falls must cover to be called a move."""
 
-GONE = 0.05
-"""Part of its cost that a function may keep which has gone: code that moved into one caller of it
-leaves what others call."""
-
 NO_DEARER = "more calls, but no more bytecodes in the functions that make them"
 
 CALLS_ALONE = "calls alone do not tell what new functions cost: count bytecodes too"
@@ -372,9 +368,7 @@ def _shift(group: Sequence[Change], least: float) -> tuple[tuple[Outcome, ...], 
     falls = [change for change in group if change.difference < 0]
     fall = -sum(change.difference for change in falls)
     is_recast = any(
-        change.outcome in MOVES
-        and min(change.before, change.after) <= GONE * max(change.before, change.after)
-        for change in group
+        change.outcome in MOVES and not (change.before and change.after) for change in group
     )
     is_slight = rise - fall < least * sum(change.before for change in falls)
     is_covered = COVERED * rise <= fall

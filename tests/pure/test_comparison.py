@@ -90,11 +90,6 @@ IMPROVED, REGRESSED, SHIFTED = Outcome.IMPROVED, Outcome.REGRESSED, Outcome.SHIF
             {**COSTS, TRANSITION: 1035.0, HELPER: 36.0},
             {TRANSITION: IMPROVED, HELPER: REGRESSED},
         ),
-        # What moved into a caller may leave a little for others.
-        (
-            {**COSTS, TRANSITION: 1402.0, TRANSITIONS: 4.0},
-            {TRANSITION: SHIFTED, TRANSITIONS: IMPROVED, "": IMPROVED},
-        ),
         # What was made cheaper does not hide what was made dearer.
         (
             {**COSTS, TRANSITION: 1052.0 * 0.8, TRANSITIONS: 400.0 * 1.2},
