@@ -35,8 +35,8 @@ from support import Project, shares_in
             "*cannot write *: Not a directory; *--schedprof-save*",
         ),
         (
-            "--schedprof-option=counts.detial=true",
-            "*backend 'counts' has no option 'detial' (did you mean 'detail'?)*",
+            "--schedprof-option=counts.details=true",
+            "*backend 'counts' has no option 'details' (did you mean 'detail'?)*",
         ),
         ("--schedprof-keep=some", "*keep must be a size such as 20MB or 0, or 'all', got 'some'*"),
         ("--schedprof-limit=share(x) < 3%", "*limit 'share(x) < 3%': column 7: expected *"),
