@@ -55,8 +55,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     for name, text in FILES.items():
         (source / name).write_text(text)
     project = Installed(tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("packages"))
-    fewer_tasks = FILES["test_alarm.py"].replace("range(3000)", "range(1000)")
-    (project.path / "test_alarm.py").write_text(fewer_tasks)
+    (project.path / "test_alarm.py").write_text(FILES["test_alarm.py"])
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel"],
         cwd=source,
