@@ -94,7 +94,7 @@ class Metric:
     """The noun in `6.1 calls per task`; empty if the unit is enough."""
     rank: int = 0
     """Importance, from 1 on. Tables of functions are sorted by the most important metric that a
-    backend has, and the short history on the terminal shows it. 0 if it is used for neither."""
+    backend has. 0 if it is not used for that."""
     subjects: Subject = Subject.WHOLE | Subject.FUNCTIONS | Subject.OWNERS
     scatter: float = 0.0
     """How far windows of the same code differ on a cluster in virtual time, as a part of the whole.

@@ -47,7 +47,6 @@ from pytest_schedprof.report.words import (
     Table,
     by_seed,
     counted,
-    have_passed,
     outcomes_of,
     ranges_of,
 )
@@ -190,8 +189,13 @@ def summary_lines(
     """
     seeded, others = by_seed(results)
     seed_lines: list[Line] = []
-    # Those that failed first, as many lines may be left out.
-    for test, by_number in sorted(seeded.items(), key=lambda item: have_passed(item[1])):
+    passed = {
+        test
+        for test, by_number in seeded.items()
+        if all(result.outcome == "passed" for result in by_number.values())
+    }
+    for test in sorted(seeded, key=passed.__contains__):  # many lines may be left out
+        by_number = seeded[test]
         seed_lines.append(Line(f"{test}  {outcomes_of(by_number)}", {"bold": True}))
         for label, ranges in ranges_of(by_number.values()).items():
             seed_lines.append(Line(f"  {label}: {', '.join(ranges)}"))

@@ -186,7 +186,9 @@ def headline_of(parting: FirstDifference) -> str:
         return f"decides the same, but other messages or their times differ ({hashes})"
     if parting.what is Difference.GRAPH:
         return f"the test sent another graph, so nothing follows about the scheduler ({hashes})"
-    return f"parts {_place(parting)}: {_what(parting)} ({hashes})"
+    choice = parting.before or parting.after
+    difference = WHAT[parting.what].format(key=choice.key if choice else "")
+    return f"parts {_place(parting)}: {difference} ({hashes})"
 
 
 def details_of(parting: FirstDifference) -> Iterator[str]:
@@ -256,11 +258,6 @@ def _place(parting: FirstDifference) -> str:
     if not parting.alike:
         return f"in the first decision{moment}"
     return f"after {counted(parting.alike, 'equal decision')}{moment}"
-
-
-def _what(parting: FirstDifference) -> str:
-    choice = parting.before or parting.after
-    return WHAT[parting.what].format(key=choice.key if choice else "")
 
 
 def _tasks_of_one_side(parting: FirstDifference) -> str:
@@ -469,11 +466,6 @@ def by_seed(
     repeated = {name: seeds for name, seeds in tests.items() if len(seeds) > 1}
     grouped = {result.test_id for seeds in repeated.values() for result in seeds.values()}
     return repeated, [result for result in results if result.test_id not in grouped]
-
-
-def have_passed(results: Mapping[int, Result]) -> bool:
-    """Whether a test passed under all its seeds."""
-    return all(result.outcome == "passed" for result in results.values())
 
 
 def outcomes_of(results: Mapping[int, Result]) -> str:

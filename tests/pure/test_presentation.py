@@ -183,6 +183,19 @@ def test_a_sentence_says_what_regressed_or_is_open() -> None:
     assert (regressions(comparison()), undecided(comparison())) == ("", "")
 
 
+def test_tests_that_failed_under_a_seed_stand_first() -> None:
+    results = [
+        measured(
+            test_id=f"{test}[seed{seed}]",
+            outcome="failed" if (test, seed) == ("b", 1) else "passed",
+        )
+        for test in "ab"
+        for seed in range(2)
+    ]
+    first, *_ = summary_lines(results, "", verbosity=0)
+    assert first.text == "b[seed*]  2 seeds: 1 passed, 1 failed (seed1)"
+
+
 def test_tests_of_one_side_are_named() -> None:
     report = Report("a", "b", (), ("n",), ("v",), (("o", "p"),), ("u",))
     assert list(unmatched_tests(report)) == [
