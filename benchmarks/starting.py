@@ -3,16 +3,22 @@
     python benchmarks/starting.py [--repeats N] [--tasks N]
 
 Both ways are taken in turns. Then one scheduler of each kind runs the same work in turns: what a
-task costs it must not depend on how it was started.
+task costs it must not depend on how it was started. Last come whole sessions of pytest: the time
+from their first fixture to the body of their first test, and in turns with them a process that
+only imports distributed, which the server of each session does too.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from statistics import median
 
 from distributed import Client, wait
@@ -25,7 +31,33 @@ from pytest_schedprof.clusters.virtual import VirtualCluster
 ASKED_RATIO = 0.5
 """Not of the simulated cluster, whose workers take most of its time to join."""
 ASKED_COST = 1.02
+ASKED_FIRST_S = {"local": 0.6, "virtual": 0.3}
 TIMEOUT_S = 120.0
+
+SESSION = {
+    "pytest.ini": "[pytest]\n",
+    "conftest.py": """
+import time
+
+begins = []
+
+
+def pytest_fixture_setup():
+    begins.append(time.perf_counter())
+
+
+def pytest_pyfunc_call():
+    print(f"\\nseconds: {time.perf_counter() - begins[0]}")
+""",
+    "test_first.py": """
+import distributed
+
+
+def test_first(schedprof_scheduler):
+    schedprof_scheduler.client.submit(sum, [1, 2]).result()
+""",
+}
+"""Files of a session that prints how long its first test took to begin."""
 
 CLUSTERS: dict[str, Callable[[], OwnCluster]] = {
     "local, 2 workers": lambda: LocalProcesses(2, timeout_s=TIMEOUT_S),
@@ -81,6 +113,41 @@ def costs(tasks: int, repeats: int) -> dict[str, list[float]]:
     return costs
 
 
+def seconds_to_first_body(kind: str, directory: Path) -> float:
+    """Run a session; return the seconds from its first fixture to the body of its test."""
+    options = ["-q", "-s", "-p", "no:cacheprovider", "--schedprof", f"--schedprof-cluster={kind}"]
+    command = [sys.executable, "-m", "pytest", *options]
+    output = subprocess.check_output(command, cwd=directory, text=True, timeout=TIMEOUT_S)
+    line = next(line for line in output.splitlines() if line.startswith("seconds: "))
+    return float(line.split()[1])
+
+
+def seconds_to_import() -> float:
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import distributed"], check=True, timeout=TIMEOUT_S)
+    return time.perf_counter() - start
+
+
+def report_first_windows(repeats: int) -> None:
+    """Print how long the first test of a session takes to begin, for each kind of cluster."""
+    kinds = list(ASKED_FIRST_S)
+    seconds: dict[str, list[float]] = {name: [] for name in [*kinds, "import"]}
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        for file, text in SESSION.items():
+            (directory / file).write_text(text)
+        for arm in interleaved(list(seconds), repeats):
+            is_session = arm in ASKED_FIRST_S
+            figure = seconds_to_first_body(arm, directory) if is_session else seconds_to_import()
+            seconds[arm].append(figure)
+    imported = median(seconds["import"])
+    print(f"a process that imports distributed: {imported:.2f} s")
+    for kind in kinds:
+        middle = median(seconds[kind])
+        title = f"first window of a session, {kind} ({middle / imported:.1f} imports)"
+        print(closing_line(title, middle, ASKED_FIRST_S[kind], " s"))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=7)
@@ -103,6 +170,7 @@ def main() -> None:
         print(f"cost of a task, {name}: {middle:.0f} us ({low:.0f} to {high:.0f})")
     ratio = median(cost["forked"]) / median(cost["afresh"])
     print(closing_line("cost of a task, forked by afresh", ratio, ASKED_COST))
+    report_first_windows(options.repeats)
 
 
 if __name__ == "__main__":
