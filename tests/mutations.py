@@ -14,7 +14,7 @@ from measured import compare, counted, measured, sampled
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Estimate, Finding, LimitResult, Verdict
-from pytest_schedprof.model.result import BackendResult, Result, TargetFiles
+from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Commit, Run, TestEntry
 from pytest_schedprof.store.baselines import save
 from pytest_schedprof.store.records import encode
@@ -54,7 +54,6 @@ def _backends(factor: float) -> tuple[BackendResult, ...]:
             limits=(limit, _limit("cpu <= baseline * 1.05", Verdict.INCONCLUSIVE)),
             artifacts=(SAMPLES,),
             warnings=("torn",),
-            targets=(TargetFiles("client", ("tcp://a",), ("client.cputime.speedscope.json",)),),
         ),
     )
 

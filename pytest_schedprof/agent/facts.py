@@ -309,9 +309,9 @@ def process() -> tuple[str, int, str]:
     return platform.node(), os.getpid(), numbering
 
 
-def worker_names(dask_scheduler: Any = None) -> dict[str, Any]:
-    """Return the names of the workers by their addresses."""
-    return {address: worker.name for address, worker in dask_scheduler.workers.items()}
+def workers(dask_scheduler: Any = None) -> tuple[str, ...]:
+    """Return the addresses of the workers."""
+    return tuple(dask_scheduler.workers)
 
 
 @functools.cache

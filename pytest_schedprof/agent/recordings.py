@@ -1,7 +1,7 @@
 """Recordings under way: kept by token, and ended at the latest with their client or holder.
 
-The holder is the object that represents the process: the scheduler, a worker, or `OwnProcess` in
-the client's process. dask passes the first two to a parameter `dask_scheduler`.
+The holder is the object that represents the process: the scheduler, which dask passes to a
+parameter `dask_scheduler`, or `OwnProcess` in the test's own process.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 import ctypes
 import json
 import os
-import pickle
 import shutil
 import signal
 import subprocess
@@ -20,16 +19,12 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-import cloudpickle
-
 RECORDINGS = "_schedprof_recordings"
 """Attribute of the holder that maps tokens to recordings under way."""
 
 ENDING_S = 5.0
 
 CLIENT_CHECK_S = 2.0
-WORKERS_CLIENT_CHECK_S = 10.0
-"""Longer for workers, which must ask the scheduler; it should be disturbed rarely."""
 
 
 def as_json(record: dict[str, Any]) -> bytes:
@@ -38,7 +33,7 @@ def as_json(record: dict[str, Any]) -> bytes:
 
 
 class OwnProcess:
-    """Holds the recordings of the client's own process, which needs no check for a lost client."""
+    """Holds the recordings of the test's own process, which needs no check for a lost client."""
 
 
 class Recording:
@@ -216,9 +211,8 @@ async def _end_without_client(holder: Any, recording: Recording) -> None:
     A closed scheduler, perhaps with a closed event loop, can be in a process that lives on.
     """
     try:
-        is_worker = not hasattr(holder, "clients")
-        while recording.is_ending or await _has(holder, recording.client):
-            await asyncio.sleep(WORKERS_CLIENT_CHECK_S if is_worker else CLIENT_CHECK_S)
+        while recording.is_ending or _has(holder, recording.client):
+            await asyncio.sleep(CLIENT_CHECK_S)
     except asyncio.CancelledError:
         # Cancelled by `unwatch`: somebody else ends it. Else the loop is being closed.
         if recording.watch is not asyncio.current_task():
@@ -229,26 +223,9 @@ async def _end_without_client(holder: Any, recording: Recording) -> None:
     await forget(holder, recording.token)
 
 
-async def _has(holder: Any, client: str) -> bool:
-    """Whether the holder is at work, and its scheduler is there and knows the client."""
-    if holder.status.name not in ("running", "paused"):
-        return False
-    if hasattr(holder, "clients"):
-        return client in holder.clients
-
-    def knows(name: str, dask_scheduler: Any = None) -> bool:  # nested: pickled by value
-        return name in dask_scheduler.clients
-
-    try:
-        answer = await holder.scheduler.run_function(
-            function=cloudpickle.dumps(knows),
-            args=pickle.dumps((client,)),
-            kwargs=pickle.dumps({}),
-            wait=True,
-        )
-    except OSError:
-        return False
-    return answer["status"] == "OK" and bool(answer["result"])
+def _has(scheduler: Any, client: str) -> bool:
+    """Whether the scheduler is at work and knows the client."""
+    return scheduler.status.name == "running" and client in scheduler.clients
 
 
 PR_SET_PTRACER = 0x59616D61

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 Setting: TypeAlias = bool | int | float | str | list[str] | None
 
-ALL_TARGETS = frozenset({"scheduler", "workers", "client"})
-
 
 @dataclass(frozen=True, slots=True)
 class RawProfile:
@@ -71,9 +69,6 @@ class Backend(ABC):
     drift: ClassVar[float]
     """Standard deviation of a share between identical windows, in units of sqrt(p (1 - p)); 0 for
     a backend that does not sample."""
-
-    targets: ClassVar[frozenset[str]]
-    """Kinds of processes that it can observe: `scheduler`, perhaps `workers` and `client`."""
 
     sees_threads: ClassVar[bool]
     """Whether it observes all threads of a process.

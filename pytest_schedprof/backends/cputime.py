@@ -147,7 +147,7 @@ class CpuTimeBackend(SamplingBackend):
         if answer["problem"] == "not-main":
             return RecordingError(
                 f"schedprof: cputime observes {label} from its main thread only, and the window "
-                "was opened in another: leave 'client' out of the targets, or use pyspy"
+                "was opened in another: use pyspy"
             )
         return RecordingError(
             f"schedprof: cputime took no sample of {label} within {timeout_s:g} s; "

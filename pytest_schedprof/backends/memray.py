@@ -14,7 +14,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from pytest_schedprof.agent import memory as agent
-from pytest_schedprof.backends.contract import ALL_TARGETS, Recording
+from pytest_schedprof.backends.contract import Recording
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import (
@@ -71,7 +71,6 @@ class MemrayBackend(RemoteBackend):
     artifacts = (Artifact("memray.bin", RECORDED),)
     options_type = MemrayOptions
     measures = frozenset({"peak", "leaked"})
-    targets = ALL_TARGETS
     sees_threads = True
     disturbs = True
     needs = ("memray",)

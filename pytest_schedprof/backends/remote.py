@@ -191,7 +191,6 @@ class RemoteBackend(Backend, is_base=True):
     """
 
     drift = 0.0
-    targets = frozenset({"scheduler"})
     needs: ClassVar[tuple[str, ...]] = ()
 
     module: ModuleType

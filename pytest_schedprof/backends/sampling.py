@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from pytest_schedprof.agent import checkup
-from pytest_schedprof.backends.contract import ALL_TARGETS, Setting
+from pytest_schedprof.backends.contract import Setting
 from pytest_schedprof.backends.remote import RemoteBackend
 from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import BackendNotPermittedError
@@ -182,7 +182,6 @@ class SamplingBackend(RemoteBackend, is_base=True):
     """A sampler whose recording is a file of speedscope."""
 
     measures = frozenset({"share", "self"})
-    targets = ALL_TARGETS
     disturbs = False
 
     def prepare(self) -> None:

@@ -9,6 +9,7 @@ itself check for leaked ones.
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import threading
 from collections import Counter
@@ -27,7 +28,7 @@ from pytest_schedprof.agent import facts, names
 from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.agent.recordings import OwnProcess
 from pytest_schedprof.control.control import Line
-from pytest_schedprof.control.targets import call_here
+from pytest_schedprof.control.reachability import complete
 from pytest_schedprof.errors import ClusterError, NoSchedulerError, SchedprofError
 from pytest_schedprof.model.result import IN_PROCESS, OWN_VIRTUAL, VALIDATED
 
@@ -190,11 +191,9 @@ PLACES: dict[tuple[str, str, int], str] = {}
 class InProcess:
     """Stands in for the scheduler under test, its cluster and the control line."""
 
-    kind = name = "scheduler"
     label = "the test's own process"
     address = "in-process"
     client_id = ""
-    addresses: tuple[str, ...] = ()
 
     def __init__(self, needs_scheduler: str | None = "", *, may_be_virtual: bool = False) -> None:
         """Watch the schedulers of this process.
@@ -222,7 +221,10 @@ class InProcess:
         }
 
     def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
-        return call_here(function, args, self.schedulers)
+        """Run an agent's function in this process as dask does."""
+        asks = "dask_scheduler" in inspect.signature(function).parameters
+        answer = function(*args, **({"dask_scheduler": self.schedulers} if asks else {}))
+        return complete(answer) if inspect.iscoroutine(answer) else answer
 
     def name_places(self, places: list[tuple[str, str, int]]) -> list[str]:
         """Return `module:qualname` for each place in the code."""

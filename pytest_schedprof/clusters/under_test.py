@@ -111,7 +111,8 @@ class SchedulerUnderTest:
     @property
     def workers(self) -> tuple[str, ...]:
         """Addresses of the workers that the scheduler knows at the moment."""
-        return tuple(self.control.call(facts.worker_names))
+        workers: tuple[str, ...] = self.control.call(facts.workers)
+        return workers
 
     def leave(self, one_thread: Sequence[str]) -> list[SchedprofError]:
         """Return what was wrong with the scheduler, now that the test's body is over.

@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -139,8 +139,6 @@ def muted(name: str) -> Iterator[None]:
         logger.removeFilter(nothing)
 
 
-LOST_WORKER_CHECK_S = 0.5
-
 CLOCK = time.time
 
 PROTOCOL = 4
@@ -192,9 +190,6 @@ class Line(Client):
 class Control:
     """Runs the agent by a client of its own, which a test cannot close."""
 
-    kind = name = "scheduler"
-    addresses: tuple[str, ...] = ()
-
     def __init__(self, address: str, *, security: Any = None, timeout_s: float = 30.0) -> None:
         self.address = address
         self._timeout_s = timeout_s
@@ -235,33 +230,15 @@ class Control:
         """
         return self._guarded(timeout_s, self._ask, function, args)
 
-    def call_workers(
-        self,
-        function: Callable[..., Any],
-        *args: Any,
-        timeout_s: float | None = None,
-        on_error: str = "raise",
-    ) -> dict[str, Any]:
+    def call_workers(self, function: Callable[..., Any], *args: Any) -> dict[str, Any]:
         """Run an agent's function on every worker; return the answers by the workers' addresses."""
-        return self._on_workers(None, function, args, timeout_s, on_error=on_error)
-
-    def call_worker(
-        self,
-        address: str,
-        function: Callable[..., Any],
-        *args: Any,
-        timeout_s: float | None = None,
-    ) -> Any:
-        """Run an agent's function on one worker and return its answer.
-
-        Raises:
-            SchedulerLostError: if no answer came within the deadline.
-            RecordingError: if the function failed there, or the worker is gone.
-        """
-        answers = self._on_workers([address], function, args, timeout_s, on_error="return")
-        if isinstance(error := answers[address], BaseException):
-            raise _failed(function, f"the worker {address}", error)
-        return answers[address]
+        sent: Any = function
+        if is_of_agent(function):
+            sent = as_source(function)
+        else:
+            _send_by_value(function, with_agent=True)
+        answers: dict[str, Any] = self._guarded(None, self._client._run, sent, *args)
+        return answers
 
     @property
     def is_up(self) -> bool:
@@ -278,35 +255,6 @@ class Control:
     def _scheduler(self) -> Any:
         return self._client.scheduler
 
-    def _on_workers(
-        self,
-        addresses: list[str] | None,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        timeout_s: float | None,
-        *,
-        on_error: str,
-    ) -> dict[str, Any]:
-        sent: Any = function
-        if is_of_agent(function):
-            sent = as_source(function)
-        else:
-            _send_by_value(function, with_agent=True)
-        run = partial(self._client._run, sent, *args, workers=addresses, on_error=on_error)
-        ask = run if addresses is None else partial(self._unless_gone, run, addresses)
-        answers: dict[str, Any] = self._guarded(timeout_s, ask)
-        return answers
-
-    async def _unless_gone(self, ask: Callable[..., Any], addresses: list[str]) -> Any:
-        """Return as soon as a worker is gone; the scheduler would retry for half a minute."""
-        answer = asyncio.ensure_future(ask())
-        while not (await asyncio.wait([answer], timeout=LOST_WORKER_CHECK_S))[0]:
-            known = await self._scheduler.ncores(workers=addresses)
-            if len(known) < len(addresses):
-                answer.cancel()
-                return dict.fromkeys(addresses, ConnectionError("the scheduler dropped it"))
-        return answer.result()
-
     async def _ask(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Do as `Client.run_on_scheduler`; an error there does not break the connection here."""
         response = await self._scheduler.run_function(
@@ -317,7 +265,10 @@ class Control:
         )
         if response["status"] == "error":
             _, error, _ = clean_exception(**response)
-            raise _failed(function, self.label, error)
+            raise RecordingError(
+                f"schedprof: {function.__name__} failed on {self.label}: "
+                f"{type(error).__name__}: {first_line(error)}"
+            )
         return response["result"]
 
     def _pickled(self, function: Callable[..., Any]) -> bytes:
@@ -414,28 +365,12 @@ def _send_by_value(function: Callable[..., Any], *, with_agent: bool) -> None:
         cloudpickle.unregister_pickle_by_value(agent)
 
 
-def _failed(
-    function: Callable[..., Any], label: str, error: BaseException | None
-) -> RecordingError:
-    return RecordingError(
-        f"schedprof: {function.__name__} failed on {label}: "
-        f"{type(error).__name__}: {first_line(error)}"
-    )
-
-
 def first_line(error: BaseException | None) -> str:
     return str(error).partition("\n")[0]
 
 
 class Target(Protocol):
-    """A process that a backend observes: the scheduler, a worker's, or the client's."""
-
-    kind: str
-    """`scheduler`, `workers` or `client`."""
-    name: str
-    """Prefix of its artifacts' names."""
-    addresses: tuple[str, ...]
-    """Addresses of the workers in the process."""
+    """The process that a backend observes: the scheduler's, or the test's own."""
 
     @property
     def label(self) -> str:
@@ -450,5 +385,5 @@ class Target(Protocol):
 
         Raises:
             SchedulerLostError: if the scheduler is gone.
-            RecordingError: if the function failed, or the target is gone.
+            RecordingError: if the function failed.
         """

@@ -6,7 +6,8 @@ import asyncio
 import socket
 import ssl
 import time
-from contextlib import suppress
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from dask.delayed import delayed
@@ -19,7 +20,6 @@ from distributed.security import Security
 from distributed.versions import get_versions
 
 from pytest_schedprof.control.control import Control, Line, any_versions, first_line, muted
-from pytest_schedprof.control.targets import complete
 from pytest_schedprof.errors import IncompatibleError, SchedulerLostError, SettingsError
 from pytest_schedprof.model.result import differences
 
@@ -316,3 +316,36 @@ def _try(address: str, security: Any, timeout_s: float) -> None:
     finally:
         with suppress(OSError, TimeoutError):
             line.close(timeout=2)
+
+
+def complete(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine in a new event loop of this thread, which backends observe.
+
+    A loop that runs already, as around the body of `gen_cluster`, stands still meanwhile. Without
+    `asyncio.run`, which would unset the thread's event loop.
+    """
+    with _no_running_loop():
+        loop = asyncio.new_event_loop()
+        try:
+            return loop.run_until_complete(coroutine)
+        finally:
+            loop.close()
+
+
+@contextmanager
+def _no_running_loop() -> Iterator[None]:
+    """Leave the task and the loop that run in this thread, as event loops do between two tasks."""
+    try:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    except RuntimeError:
+        yield
+        return
+    if task is not None:
+        asyncio.tasks._leave_task(loop, task)
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(loop)
+        if task is not None:
+            asyncio.tasks._enter_task(loop, task)

@@ -111,10 +111,9 @@ def export_of(names: Sequence[str], form: str, artifacts: Iterable[Artifact]) ->
     known = list(artifacts)
     for kind, make in EXPORTS[form].items():
         for artifact in known:
-            ending = f".{artifact.ending}"
-            mine = [n for n in names if n.startswith("scheduler.") and n.endswith(ending)]
+            mine = tuple(name for name in names if name.endswith(f".{artifact.ending}"))
             if artifact.kind == kind and mine:
-                return Export(make, tuple(mine))
+                return Export(make, mine)
     return None
 
 

@@ -359,11 +359,6 @@ def owner_of_stack(stack: Stack, is_shared: bool = False) -> str:
     return owner if any(map(_is_schedulers_own, stack)) else UNDIVIDED
 
 
-def is_waiting(stack: Stack) -> bool:
-    """Whether the thread waits, in a process of any side."""
-    return _owner_of_innermost(stack) == IDLE
-
-
 def undivided_subjects(stack: Stack) -> frozenset[str]:
     """Return functions and the `@owner` of a sample of which nobody knows whose it is.
 

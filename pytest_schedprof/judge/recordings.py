@@ -14,7 +14,6 @@ from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.formats.callgrind import is_python, read_callgrind, unfolded
 from pytest_schedprof.formats.chrometrace import mended, read_times, unpacked
 from pytest_schedprof.formats.speedscope import SpeedscopeFile, name_frames, read_speedscope
-from pytest_schedprof.judge.owners import is_waiting
 from pytest_schedprof.judge.shares import busy_stack
 from pytest_schedprof.model.backend import CALLGRIND, TRACE, KnownBackends, artifacts_of, kind_of
 from pytest_schedprof.model.metric import INSTRUCTIONS
@@ -148,35 +147,12 @@ def read_samples(directory: Path, backend: BackendResult) -> Recorded:
         return Recorded(problem=reason_of(error))
 
 
-def read_others(directory: Path, backend: BackendResult) -> dict[str, Counter[Stack]]:
-    """Return what workers and the client did, all workers together; files without samples left out.
-
-    Waiting threads are left out too. Files that cannot be read are only linked.
-    """
-    by_name: dict[str, Counter[Stack]] = {}
-    for target in backend.targets:
-        files = [name for name in target.artifacts if name.endswith(SAMPLES)]
-        sums = by_name.setdefault("workers" if target.addresses else target.target, Counter())
-        with suppress(SchedprofError):
-            for profile in _profiles(directory, files, backend.shares):
-                sums.update(_active(profile))
-    return {name: stacks for name, stacks in by_name.items() if stacks}
-
-
-def _active(profile: SampleProfile) -> Counter[Stack]:
-    counts = Counter(index for thread in profile.threads for index in thread.samples)
-    kept = {profile.stacks[index]: count for index, count in counts.items()}
-    return Counter({stack: count for stack, count in kept.items() if not is_waiting(stack)})
-
-
-def _profiles(
-    directory: Path, files: list[str], shares: SampledShares | None
-) -> Iterator[SampleProfile]:
-    names = Names(function.function for function in (shares.functions if shares else ()))
+def _profiles(directory: Path, files: list[str], shares: SampledShares) -> Iterator[SampleProfile]:
+    names = Names(function.function for function in shares.functions)
     for file in files:
         content = read_speedscope(read_kept(inside(directory, file)))
         profile = name_frames(content, names, backend="", mode="")
-        yield replace(profile, is_shared=bool(shares and shares.is_shared))
+        yield replace(profile, is_shared=shares.is_shared)
 
 
 Lines = Mapping[Function, Mapping[int, float]]

@@ -9,7 +9,6 @@ from pathlib import Path
 from pytest_schedprof.agent import names
 from pytest_schedprof.backends.contract import Backend, RawProfile
 from pytest_schedprof.clusters.in_process import InProcess
-from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import LimitError, SchedprofError, SchedulerLostError, as_own
 from pytest_schedprof.judge.costs import Costs, Unit, unit_of
 from pytest_schedprof.judge.figures import Measurement
@@ -33,7 +32,6 @@ from pytest_schedprof.model.result import (
     BackendResult,
     Result,
     Segment,
-    TargetFiles,
     Window,
 )
 from pytest_schedprof.store.records import encode
@@ -110,15 +108,13 @@ def assess(
 def keep_rounds(recorder: Recorder, directory: Path) -> dict[str, tuple[str, ...]]:
     """Store the files of the rounds so far: `assess` may never be reached, or be interrupted.
 
-    Returns the names of the scheduler's files, by their backends.
+    Returns the names of the files by their backends.
 
     Raises:
         ArtifactError: if one cannot be written.
     """
-    recorded = _recorded(recorder, [])
     return {
-        recording.backend.name: recording.keep_raws(directory)["scheduler"]
-        for recording in recorded
+        recorded.backend.name: recorded.keep_raws(directory) for recorded in _recorded(recorder, [])
     }
 
 
@@ -146,24 +142,14 @@ class _Recorded:
         self, limits: Sequence[Limit], directory: Path | None, earlier: Earlier | None
     ) -> list[BackendResult]:
         """Return the backend's result, or nothing if its files cannot be read."""
-        artifacts = self._keep(directory, "scheduler", self._raws)
-        # The files of workers and the client are kept; only the scheduler's are read and judged.
-        targets = tuple(
-            TargetFiles(
-                name,
-                target.addresses,
-                self._keep(directory, name, raws),
-                tuple(dict.fromkeys(text for raw in raws for text in raw.warnings)),
-            )
-            for name, (target, raws) in self._elsewhere().items()
-        )
+        artifacts = self._keep(directory) if directory else ()
         try:
             profiles = [[self._read(segment) for segment in segments] for segments in self.rounds]
             measurements = self._measurements(profiles)
             result = self._result(measurements, profiles, limits)
             baseline = earlier.baseline(result) if earlier else None
             limited = tuple(self._judged(limits, measurements, baseline))
-            return [replace(result, limits=limited, artifacts=artifacts, targets=targets)]
+            return [replace(result, limits=limited, artifacts=artifacts)]
         except Exception as error:  # a third party's backend may raise anything
             self.errors.append(as_own(error))
             return []
@@ -174,31 +160,30 @@ class _Recorded:
 
     @property
     def _raws(self) -> list[RawProfile]:
-        """The scheduler's files in the order of recording."""
+        """The files in the order of recording."""
         return [segment.raw[self.backend.name] for segment in self._segments]
 
-    def keep_raws(self, directory: Path) -> dict[str, tuple[str, ...]]:
-        """Write the files of all targets as they came; return their names by target.
+    def keep_raws(self, directory: Path) -> tuple[str, ...]:
+        """Write the files as they came; return their names.
 
         Raises:
             ArtifactError: if one cannot be written.
         """
-        elsewhere = {name: raws for name, (_, raws) in self._elsewhere().items()}
-        return {
-            name: tuple(self._keep_raw(*stem) for stem in _stems(directory, name, raws))
-            for name, raws in {"scheduler": self._raws, **elsewhere}.items()
-        }
+        return tuple(self._keep_raw(*stem) for stem in self._stems(directory))
 
-    def _keep(
-        self, directory: Path | None, target: str, raws: Sequence[RawProfile]
-    ) -> tuple[str, ...]:
-        """Write a target's files before they are read, so that unreadable ones are kept too.
+    def _stems(self, directory: Path) -> Iterator[tuple[Path, RawProfile]]:
+        """Yield each file with its path without the suffix, numbered from the second on."""
+        for number, raw in enumerate(self._raws, start=1):
+            yield directory / ("scheduler" if number == 1 else f"scheduler.{number}"), raw
+
+    def _keep(self, directory: Path) -> tuple[str, ...]:
+        """Write the files before they are read, so that unreadable ones are kept too.
 
         Return their names. After one that cannot be written the others are left out.
         """
         kept: list[str] = []
         try:
-            for stem, raw in _stems(directory, target, raws) if directory else ():
+            for stem, raw in self._stems(directory):
                 kept.append(self._keep_raw(stem, raw))
                 for suffix, content in self.backend.extras(raw.content).items():
                     path = _with_suffix(stem, suffix)
@@ -215,15 +200,6 @@ class _Recorded:
             write(path, raw.content)
             self.recorder.kept[path] = raw
         return path.name
-
-    def _elsewhere(self) -> dict[str, tuple[Target, list[RawProfile]]]:
-        """Return the files of other targets than the scheduler, by the target's name."""
-        files: dict[str, tuple[Target, list[RawProfile]]] = {}
-        for segment in self._segments:
-            for backend, target, raw in segment.elsewhere:
-                if backend == self.backend.name:
-                    files.setdefault(target.name, (target, []))[1].append(raw)
-        return files
 
     def _read(self, segment: SegmentRecord) -> Profile:
         raw = segment.raw[self.backend.name]
@@ -324,14 +300,6 @@ class _Recorded:
                 else counted_by_span(costs)
             ),
         )
-
-
-def _stems(
-    directory: Path, target: str, raws: Sequence[RawProfile]
-) -> Iterator[tuple[Path, RawProfile]]:
-    """Yield each file with its path without the suffix, which is numbered from the second on."""
-    for number, raw in enumerate(raws, start=1):
-        yield directory / (target if number == 1 else f"{target}.{number}"), raw
 
 
 def _with_suffix(stem: Path, suffix: str) -> Path:

@@ -174,15 +174,6 @@ OPTIONS: tuple[Option, ...] = (
         metavar="SIZES",
     ),
     Option(
-        "targets",
-        "processes to profile (comma separated): 'scheduler', and in addition 'workers' (or "
-        "'workers:2' for two worker processes, or addresses of workers) and 'client'; limits "
-        "always apply to the scheduler",
-        ("scheduler",),
-        metavar="KINDS",
-        ini_type="linelist",
-    ),
-    Option(
         "evidence",
         f"data from dask's own instruments to collect for each profiled test (comma separated): "
         f"{', '.join(EVIDENCE)}; or 'all'",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sysconfig
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from itertools import islice
@@ -164,8 +164,8 @@ def choose_backends(
     """Return the settings with the backends that the limits need, if they name none.
 
     Without limits that is the one whose figures compare best, unless it would slow somebody else's
-    scheduler down, or cannot observe the targets. What is not installed, or may not trace, is taken
-    only if nothing else measures a metric.
+    scheduler down. What is not installed, or may not trace, is taken only if nothing else measures
+    a metric.
 
     Args:
         settings: of the test.
@@ -187,7 +187,7 @@ def choose_backends(
             ordered = _preferred(best, registry)
             able = (name for name in ordered if metric in registry.facts_of(name).measures)
             names.extend(islice(_installed_first(able, registry) if is_ours else able, 1))
-    is_elsewhere = "://" in settings.cluster or len(settings.targets) > 1
+    is_elsewhere = "://" in settings.cluster
     is_compared = settings.save is not None or settings.compare is not None
     is_slowed = in_main_thread and not is_compared  # counting takes longer, but sees small changes
     default = best if is_elsewhere or is_slowed else MOST_EXACT
@@ -240,7 +240,7 @@ def make_plan(
     """Check everything that can be checked before the test runs.
 
     Raises:
-        SettingsError: for a backend, option, target or limit that is not possible.
+        SettingsError: for a backend, option or limit that is not possible.
         ArtifactError: if artifacts cannot be kept.
     """
     kinds = {*KINDS, *(kind.name for kind in evidence)}
@@ -272,7 +272,6 @@ def make_plan(
             f"schedprof: limit {str(unjudged[0])!r} needs a backend that measures {metric!r}; "
             f"{', '.join(settings.backend)} cannot" + (f", {listed(able)} can" if able else "")
         )
-    _check_targets(settings, backends, registry)
     store.prepare()
     if reference is None and settings.against is None:
         unjudged += [
@@ -280,26 +279,6 @@ def make_plan(
         ]
     limits = tuple(limit for limit in settings.limit if limit not in unjudged)
     return Plan(settings, backends, limits, tuple(map(str, unjudged)), reference, evidence)
-
-
-def _check_targets(
-    settings: Settings, backends: Sequence[Backend], registry: BackendRegistry
-) -> None:
-    """Refuse a target that none of the backends can observe."""
-    kinds = frozenset().union(*(backend.targets for backend in backends))
-    for target in settings.targets:
-        if not _can_observe(kinds, target):
-            known = registry.facts.values()
-            others = recommended(facts for facts in known if _can_observe(facts.targets, target))
-            raise SettingsError(
-                f"schedprof: target {target!r} cannot be observed by "
-                f"{', '.join(settings.backend)}; {listed(others)} can"
-            )
-
-
-def _can_observe(kinds: Collection[str], target: str) -> bool:
-    """Whether a backend for these kinds of targets can observe one that a user named."""
-    return (target if target in kinds else "workers") in kinds
 
 
 def _check_shared_options(settings: Settings, registry: BackendRegistry) -> None:

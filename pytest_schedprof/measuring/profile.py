@@ -180,7 +180,6 @@ def profile_scheduler(
     strict: bool = False,
     rate: float = 100,
     timeout: float = 30,
-    targets: str | Sequence[str] = "scheduler",
     evidence: str | Sequence[str] = (),
     options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Block[SchedulerProfile]:
@@ -199,8 +198,6 @@ def profile_scheduler(
         strict: whether an inconclusive limit raises too.
         rate: samples per second for sampling backends.
         timeout: seconds to wait for a backend to start or stop.
-        targets: what to profile: `scheduler`, and in addition `workers`, `workers:2`, addresses
-            of workers, `client`.
         evidence: kinds of data from dask's own instruments, or `all`.
         options: options of each backend, for example `{"pyspy": {"native": True}}`.
 
@@ -209,7 +206,6 @@ def profile_scheduler(
     """
     source = "profile_scheduler"
     values = {"backend": backends, "strict": strict, "rate": rate, "timeout": timeout}
-    values["targets"] = targets
     if evidence:
         values["evidence"] = evidence
     settings = read_call(source, limits, options or {}, **values)

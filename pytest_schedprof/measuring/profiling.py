@@ -175,25 +175,19 @@ def trimmed(result: Result, directory: Path, most: int) -> Result:
     for name, size in sorted(sizes.items(), key=lambda item: item[1]):
         most -= size
         if most < 0 and size:
-            for file in _files(backends[name], directory):
+            for file in backends[name].artifacts:
                 with suppress(OSError):  # what cannot be removed only takes room
-                    file.unlink()
-            targets = tuple(replace(target, artifacts=()) for target in backends[name].targets)
-            backends[name] = replace(backends[name], artifacts=(), targets=targets, left_out=size)
+                    (directory / file).unlink()
+            backends[name] = replace(backends[name], artifacts=(), left_out=size)
     return replace(result, backends=tuple(backends.values()))
 
 
 def _size(backend: BackendResult, directory: Path) -> int:
     total = 0
-    for file in _files(backend, directory):
+    for file in backend.artifacts:
         with suppress(OSError):
-            total += file.stat().st_size
+            total += (directory / file).stat().st_size
     return total
-
-
-def _files(backend: BackendResult, directory: Path) -> Iterator[Path]:
-    for artifacts in (backend.artifacts, *(target.artifacts for target in backend.targets)):
-        yield from (directory / name for name in artifacts)
 
 
 LOG_FILE = "scheduler.log"

@@ -15,8 +15,7 @@ from typing import Any, TypeAlias
 
 from pytest_schedprof.agent import facts, recordings
 from pytest_schedprof.backends.contract import Backend, RawProfile, Recording
-from pytest_schedprof.control.control import Control, Target
-from pytest_schedprof.control.targets import find_targets
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import RecordingError, SchedprofError, SchedulerLostError, as_own
 from pytest_schedprof.model.result import Segment
 
@@ -27,9 +26,7 @@ class SegmentRecord:
 
     facts: Segment
     raw: dict[str, RawProfile]
-    """Profiles of the scheduler, by the backend's name."""
-    elsewhere: tuple[tuple[str, Target, RawProfile], ...] = ()
-    """Profiles of other targets, each with its backend's name."""
+    """Profiles by the backend's name."""
 
 
 def _optional(recording: Recording, method: str, **arguments: Any) -> Any:
@@ -93,10 +90,11 @@ class _Open:
     """A segment that is being recorded."""
 
     begun_at: float
-    before: dict[str, Any]
-    targets: list[Target]
-    """Targets that were asked to record, even if they have not answered."""
-    recordings: list[tuple[str, Target, Recording]]
+    before: dict[str, Any] = field(default_factory=dict)
+    is_recording_asked: bool = False
+    """Whether the scheduler was asked to record, even if it has not answered."""
+    recordings: dict[str, Recording] = field(default_factory=dict)
+    """Recordings by the backend's name."""
     is_window_asked: bool = False
     """Whether the scheduler was asked to open the window, even if it has not answered."""
     unwatch: Callable[[], Mapping[str, float]] = dict
@@ -112,8 +110,6 @@ class Recorder:
     timeout_s: float
     death: Callable[[float], str | None] = lambda patience_s: None
     """Return how the scheduler died, waiting up to that many seconds; None if it did not."""
-    targets: Sequence[str] = ()
-    """Kinds of processes to observe beside the scheduler."""
     is_shared: bool = False
     """Whether other clients may use the scheduler too."""
     watch: Watch = no_watch
@@ -193,17 +189,17 @@ class Recorder:
         self._finish()
         if self.errors:
             return
-        opened = _Open(now(), {}, [], [])
+        opened = _Open(now())
         with self._keeping_trouble(), self._unless_interrupted(opened):
             try:
                 self._settle()
                 opened.unwatch_workers = self.watch_workers()
                 if self.is_repeated:
                     self.control.call(facts.collect_garbage)
-                for backend, target in self._observations():
-                    opened.targets.append(target)
-                    recording = backend.start(target, timeout_s=self.timeout_s)
-                    opened.recordings.append((backend.name, target, recording))
+                for backend in self._taking_part:
+                    opened.is_recording_asked = True
+                    recording = backend.start(self.control, timeout_s=self.timeout_s)
+                    opened.recordings[backend.name] = recording
                 opened.is_window_asked = True
                 opened.before = self.control.call(facts.open_window, self._own_client)
                 opened.unwatch = self.watch()  # last: the recorder's own work is no phase
@@ -216,19 +212,6 @@ class Recorder:
     def _own_client(self) -> str:
         """ID of the client whose tasks to tell from others'; empty if no other can connect."""
         return self.control.client_id if self.is_shared else ""
-
-    def _observations(self) -> Iterator[tuple[Backend, Target]]:
-        """Yield what to observe with which backend.
-
-        The scheduler comes last, because it works to start and fetch the recordings of workers.
-        """
-        others = [target for target in self.targets if target != self.control.kind]
-        for target in find_targets(self.control, others) if others else ():
-            for backend in self._taking_part:
-                if target.kind in backend.targets:
-                    yield backend, target
-        for backend in self._taking_part:
-            yield backend, self.control
 
     def _stop(self, *, keep: bool) -> None:
         opened, self._open = self._open, None
@@ -269,17 +252,19 @@ class Recorder:
         after = self.control.call(facts.close_window, self._own_client)
         segment = replace(_segment_between(opened.before, after), scale=self._scale, client=client)
         lasting = {backend.name for backend in self._taking_part if backend.outlasts}
-        ending = []
-        for name, target, recording in opened.recordings:
+        ending = {}
+        for name, recording in opened.recordings.items():
             if name in lasting:
                 _optional(recording, "end_window")
             else:
-                ending.append((name, target, recording))
+                ending[name] = recording
         record = self._brought(segment, ending, self._stopped)
         workers = dict(opened.unwatch_workers())  # the scheduler passes the question on
         record = replace(record, facts=replace(segment, workers=workers))
         self._lasting += [
-            (record, name, recording) for name, _, recording in opened.recordings if name in lasting
+            (record, name, recording)
+            for name, recording in opened.recordings.items()
+            if name in lasting
         ]
         return record
 
@@ -295,21 +280,16 @@ class Recorder:
     def _brought(
         self,
         segment: Segment,
-        recordings: Sequence[tuple[str, Target, Recording]],
+        recordings: dict[str, Recording],
         fetch: Callable[[Recording], RawProfile | None],
     ) -> SegmentRecord:
-        """Fetch what each recording has, the scheduler's first."""
+        """Fetch what each recording has."""
         raw: dict[str, RawProfile] = {}
-        elsewhere: list[tuple[str, Target, RawProfile]] = []
-        for name, target, recording in reversed(recordings):
+        for name, recording in reversed(recordings.items()):
             with self._keeping_trouble():
-                if (brought := fetch(recording)) is None:
-                    continue
-                if target is self.control:
+                if (brought := fetch(recording)) is not None:
                     raw[name] = brought
-                else:
-                    elsewhere.insert(0, (name, target, brought))
-        return SegmentRecord(segment, raw, tuple(elsewhere))
+        return SegmentRecord(segment, raw)
 
     def _stopped(self, recording: Recording) -> RawProfile | None:
         """Stop a recording; if the scheduler is lost meanwhile, return what survived it."""
@@ -328,13 +308,13 @@ class Recorder:
         if opened.is_window_asked:
             with self._keeping_trouble():
                 self.control.call(facts.close_window, self._own_client)
-        for _, _, recording in reversed(opened.recordings):
+        for recording in reversed(opened.recordings.values()):
             with self._keeping_trouble():
                 recording.abandon(timeout_s=self.timeout_s)
 
     def _end_here(self, opened: _Open) -> None:
         """End what is left of recordings in this process: the scheduler was lost, for example."""
-        for _, _, recording in opened.recordings:
+        for recording in opened.recordings.values():
             with self._keeping_trouble():
                 _optional(recording, "end_here")
 
@@ -347,9 +327,9 @@ class Recorder:
             raise
         except BaseException:
             self._end_here(opened)
-            for target in {id(target): target for target in opened.targets}.values():
+            if opened.is_recording_asked:
                 with self._keeping_trouble():
-                    target.call(recordings.end_all, target.client_id)
+                    self.control.call(recordings.end_all, self.control.client_id)
             raise
 
     def _death(self, patience_s: float) -> str | None:

@@ -62,19 +62,6 @@ def read_cluster(raw: Any) -> str:
     return kind
 
 
-def read_targets(raw: Any) -> tuple[str, ...]:
-    """Read targets; the scheduler must be among them, because limits apply to it."""
-    names = read_names(raw)
-    for word in names:
-        kind, colon, rest = word.partition(":")
-        is_kind = word in ("scheduler", "workers", "client") or "://" in word
-        if not is_kind and not (kind == "workers" and colon and count(rest)):
-            raise ValueError(raw)
-    if "scheduler" not in names:
-        raise ValueError(raw)
-    return names
-
-
 def read_evidence(raw: Any) -> tuple[str, ...]:
     """Read names of kinds of evidence, or `all`; the registry of kinds checks the names."""
     names = read_names(raw)
@@ -132,10 +119,6 @@ READERS: Mapping[str, Reader] = {
     "rounds": COUNT,
     "seeds": COUNT,
     "scale": Reader(read_scale, "positive whole numbers such as 100,1000"),
-    "targets": Reader(
-        read_targets,
-        "'scheduler' and any of 'workers', 'workers:N', 'client' and addresses of workers",
-    ),
     "evidence": Reader(read_evidence, f"any of {', '.join(EVIDENCE)}, or 'all'"),
     "save": Reader(read_text, "a name, a path or a URL"),
     "compare": Reader(read_text, "a name, a path, a URL, or 'latest'"),
@@ -186,7 +169,6 @@ class Settings(NamedTuple):
     """None for as many as a comparison needs."""
     seeds: int
     scale: tuple[int, ...]
-    targets: tuple[str, ...]
     evidence: tuple[str, ...]
     save: str | None
     compare: str | None

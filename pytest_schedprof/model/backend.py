@@ -72,7 +72,6 @@ class BackendFacts:
     rank: int | None
     artifacts: tuple[Artifact, ...]
     measures: frozenset[str]
-    targets: frozenset[str]
     sees_threads: bool
     disturbs: bool
     needs: tuple[str, ...]

@@ -301,18 +301,6 @@ class SpanCost:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetFiles:
-    """Files of a backend from a process other than the scheduler's."""
-
-    target: str
-    """`client`, or the name of a worker."""
-    addresses: tuple[str, ...]
-    """Addresses of the workers in the process."""
-    artifacts: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class BackendResult:
     """Results of one backend in its window."""
 
@@ -328,8 +316,6 @@ class BackendResult:
     artifacts: tuple[str, ...]
     """Names of files beside this record."""
     warnings: tuple[str, ...] = ()
-    targets: tuple[TargetFiles, ...] = ()
-    """Files of processes other than the scheduler."""
     doubt: str = ""
     """Why it cannot judge any limit; else empty."""
     hashes: tuple[str, ...] = ()

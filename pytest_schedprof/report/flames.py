@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from pytest_schedprof.judge.owners import FOREIGN, PLUMBING, owner_of, side_of
-from pytest_schedprof.judge.recordings import Other, read_calls, read_others, read_samples, trimmed
+from pytest_schedprof.judge.owners import FOREIGN, PLUMBING, owner_of
+from pytest_schedprof.judge.recordings import Other, read_calls, read_samples, trimmed
 from pytest_schedprof.model.backend import KnownBackends
 from pytest_schedprof.model.profile import Function, SampleProfile, Stack
 from pytest_schedprof.model.result import BackendResult, SampledShares
@@ -255,8 +255,6 @@ class Flame(NamedTuple):
     """Data for the script."""
     before: str = ""
     """Name of the other side, if it is compared with one."""
-    target: str = ""
-    """Whose samples they are, if they are not the scheduler's."""
     is_shortened: bool = False
     """Whether calls are left out, since they lead to most others."""
 
@@ -292,17 +290,14 @@ def _scatter(backend: BackendResult) -> float:
     return round(median(dispersions), 2) if dispersions else 1.0
 
 
-def _tree(tree: CallTree, *, is_of_scheduler: bool = True) -> dict[str, Any]:
-    """Return the nodes and the names of their functions, with each module and owner listed once.
-
-    `worker` and `client` own none of the scheduler's samples.
-    """
+def _tree(tree: CallTree) -> dict[str, Any]:
+    """Return the nodes and the names of their functions, with each module and owner listed once."""
     modules: dict[str, int] = {}
     owners: dict[str, int] = {}
     functions = []
     for function in tree.functions:
         module, _, name = function.partition(":")
-        owner = (not is_of_scheduler and side_of(function)) or owner_of(function)
+        owner = owner_of(function)
         number = -1 if owner == FOREIGN else owners.setdefault(owner, len(owners))
         functions += [modules.setdefault(module, len(modules)), name, number]
     nodes = {"depth": list(tree.depths), "name": list(tree.names), "own": list(tree.own)}
@@ -324,11 +319,8 @@ def _bounds(tree: CallTree, shares: SampledShares) -> list[int]:
     return [round(part * PARTS) for name in tree.functions for part in known.get(name, zeros)]
 
 
-LEAST_OF_OTHERS = 0.002
-"""Part of the samples of workers or the client from which on a call has a box of its own."""
-
 LEAST_OF_CALLS = 0.0005
-"""The same of what was traced or counted, where each call is known."""
+"""Part of what was traced or counted, where each call is known, from which on one has a box."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,33 +332,27 @@ class Flames:
     """The other side, to compare with."""
     known: KnownBackends
 
-    def of(self, id: str, backend: BackendResult) -> tuple[tuple[Flame, ...], str]:
-        """Return the flame graphs of a backend, and why the scheduler has none."""
-        drawn, reason = self._sampled(id, backend) if backend.shares else self._called(id, backend)
-        for target, stacks in read_others(self.directory, backend).items():
-            tree = call_tree(trimmed(stacks, LEAST_OF_OTHERS))
-            content = {"cost": 0, "unit": "", "isSampled": True}  # the record has no figures of it
-            content |= _tree(tree, is_of_scheduler=False)
-            drawn.append(Flame(f"{id}-{target}", content, target=target))
-        return tuple(drawn), reason
+    def of(self, id: str, backend: BackendResult) -> tuple[Flame | None, str]:
+        """Return the flame graph of a backend, or why it has none."""
+        return self._sampled(id, backend) if backend.shares else self._called(id, backend)
 
-    def _sampled(self, id: str, backend: BackendResult) -> tuple[list[Flame], str]:
+    def _sampled(self, id: str, backend: BackendResult) -> tuple[Flame | None, str]:
         mine = read_samples(self.directory, backend)
         if not mine.stacks:
-            return [], mine.problem or "no busy sample of the scheduler"
+            return None, mine.problem or "no busy sample of the scheduler"
         before = self.other.result.counterpart(backend) if self.other else None
         samples = self.other.samples(before) if self.other and before else None
         tree = call_tree(mine.stacks, samples or None)
         slices = slices_of(mine.profiles, tree)
         if self.other and samples:
-            return [flame(id, tree, backend, before, self.other.name, slices)], ""
-        return [flame(id, tree, backend, slices=slices)], ""
+            return flame(id, tree, backend, before, self.other.name, slices), ""
+        return flame(id, tree, backend, slices=slices), ""
 
-    def _called(self, id: str, backend: BackendResult) -> tuple[list[Flame], str]:
+    def _called(self, id: str, backend: BackendResult) -> tuple[Flame | None, str]:
         """Return the flame graph of a backend that knows what calls cost; else nothing."""
         mine = read_calls(self.directory, backend, self.known)
         if not mine.stacks:
-            return [], mine.problem
+            return None, mine.problem
         before = self.other.result.counterpart(backend) if self.other else None
         calls = self.other.calls(before, self.known) if self.other and before else None
         stacks = trimmed(mine.stacks, LEAST_OF_CALLS)
@@ -374,5 +360,5 @@ class Flames:
         content = {**_tree(tree), "cost": mine.cost, "unit": mine.unit, "isSampled": False}
         if self.other and calls:
             content |= {"before": list(tree.before), "costBefore": mine.cost, "scatter": 1.0}
-            return [Flame(id, content, self.other.name, is_shortened=bool(tree.lead))], ""
-        return [Flame(id, content, is_shortened=bool(tree.lead))], ""
+            return Flame(id, content, self.other.name, is_shortened=bool(tree.lead)), ""
+        return Flame(id, content, is_shortened=bool(tree.lead)), ""

@@ -83,7 +83,7 @@ def _rendered(
     result: Result, directory: Path, other: Other | None, known: KnownBackends, **context: object
 ) -> str:
     drawings, code = drawn(result, directory, other, known), code_of(result, directory)
-    flames = SCRIPTS if any(drawing.flames for drawing in drawings) else ()
+    flames = SCRIPTS if any(drawing.flame for drawing in drawings) else ()
     return (
         _environment()
         .get_template("test.html")
@@ -189,7 +189,7 @@ def _as_in_row(result: Result) -> Result:
         shares = backend.shares
         if shares:
             shares = replace(shares, functions=tuple(tables.hottest(shares.functions, 1)))
-        backends.append(replace(backend, shares=shares, costs=None, spans=(), targets=()))
+        backends.append(replace(backend, shares=shares, costs=None, spans=()))
     return replace(result, backends=tuple(backends), null=())
 
 
@@ -264,7 +264,7 @@ SERIES_SHOWN = 30
 class Drawn(NamedTuple):
     """What the files of one backend hold, as pictures."""
 
-    flames: tuple[Flame, ...]
+    flame: Flame | None
     no_flame: str
     """Why a backend with samples has no flame graph; else empty."""
     decisions: Picture | None

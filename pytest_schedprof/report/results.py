@@ -220,15 +220,12 @@ RECORD = "result.json"
 
 
 def profile_files(result: Result, known: KnownBackends) -> dict[str, FileKind | None]:
-    """Return the scheduler's files from all backends, then those of other processes, with kinds."""
-    names = [(name, backend.backend) for backend in result.backends for name in backend.artifacts]
-    names += [
-        (name, backend.backend)
+    """Return the files of all backends with their kinds."""
+    return {
+        name: kind_of(name, artifacts_of(backend.backend, known))
         for backend in result.backends
-        for target in backend.targets
-        for name in target.artifacts
-    ]
-    return {name: kind_of(name, artifacts_of(backend, known)) for name, backend in names}
+        for name in backend.artifacts
+    }
 
 
 def pictures_first(names: Sequence[str]) -> list[str]:

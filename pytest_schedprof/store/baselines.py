@@ -207,7 +207,7 @@ def _slim(backend: BackendResult) -> BackendResult:
     if costs:
         own, folded = filter(_is_compared, costs.functions), filter(_is_compared, costs.folded)
         costs = replace(costs, functions=tuple(own), folded=tuple(folded))
-    return replace(backend, shares=shares, costs=costs, limits=(), artifacts=(), targets=())
+    return replace(backend, shares=shares, costs=costs, limits=(), artifacts=())
 
 
 def _is_compared(cost: FunctionCost) -> bool:

@@ -50,7 +50,6 @@ def _faults(content: bytes, record: Result | Run | BaselinePart) -> Iterator[str
 
 def _faults_of_result(result: Result) -> Iterator[str]:
     named = [backend.artifacts for backend in result.backends]
-    named += [target.artifacts for backend in result.backends for target in backend.targets]
     named += [evidence.artifacts for evidence in result.evidence]
     for name in chain.from_iterable(named):
         if not is_below(name):

@@ -365,3 +365,19 @@ def test_stop_after_the_scheduler_forgot_it_is_one_clear_error(
     recording.abandon(timeout_s=30)
     with pytest.raises(RecordingError, match="knows nothing of this"):
         recording.stop(timeout_s=30)
+
+
+def full_collections(dask_scheduler: Any = None) -> int:
+    import gc
+
+    return int(gc.get_stats()[-1]["collections"])
+
+
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_rounds_that_are_compared_begin_without_garbage(
+    control: Control, is_repeated: bool
+) -> None:
+    recorder = Recorder(control, [], 10.0, is_repeated=is_repeated)
+    before = control.call(full_collections)
+    with recorder.round():
+        assert control.call(full_collections) - before == is_repeated

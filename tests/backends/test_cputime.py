@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from pytest_schedprof.agent.cputime import (
 )
 from pytest_schedprof.backends.contract import RawProfile
 from pytest_schedprof.backends.cputime import CpuTimeBackend
+from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import BackendUnavailableError, RecordingError, SettingsError
 from pytest_schedprof.judge.shares import Shares, shares_of
@@ -300,6 +302,15 @@ def sampled_at(*times: float) -> Sampler:
     for cpu in times:
         sampler.take(None, cpu)
     return sampler
+
+
+def test_the_tests_process_is_refused_in_another_thread() -> None:
+    process, backend = InProcess(), CpuTimeBackend(rate_hz=200, options={})
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        started = pool.submit(backend.start, process, timeout_s=30)
+        with pytest.raises(RecordingError, match="from its main thread only"):
+            started.result()
+    process.leave(())
 
 
 def test_unit_is_what_was_asked_for_or_what_the_clock_gave() -> None:

@@ -61,7 +61,6 @@ def test_each_built_in_backend_declares_what_a_third_partys_must(name: str) -> N
     facts = BackendRegistry().facts_of(name)
     assert facts.name == name
     assert facts.measures <= METRICS.keys()
-    assert "scheduler" in facts.targets
     assert all(
         isinstance(getattr(facts, name_of_fact), kind) for name_of_fact, kind in KINDS.items()
     )
@@ -154,7 +153,7 @@ BROKEN = {
     "only a name": (
         "from pytest_schedprof.backends.contract import Backend\n"
         "class Found(Backend):\n    name = 'found'\n",
-        "TypeError: Found lacks rank, artifacts, measures, targets, sees_threads, disturbs, needs, "
+        "TypeError: Found lacks rank, artifacts, measures, sees_threads, disturbs, needs, "
         "drift; see docs/write-a-backend.md",
     ),
     "no methods": (

@@ -20,9 +20,10 @@ from pytest_schedprof.agent.patches import in_steps
 from pytest_schedprof.backends.contract import RawProfile
 from pytest_schedprof.backends.cprofile import CProfileBackend
 from pytest_schedprof.backends.viztracer import VizTracerBackend
+from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
-from pytest_schedprof.control.targets import ClientTarget, complete
+from pytest_schedprof.control.reachability import complete
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     RecordingError,
@@ -631,9 +632,16 @@ async def breaking() -> None:
     await awaiting(broken)
 
 
-def test_an_error_that_a_coroutine_catches_does_not_end_the_trace() -> None:
+@pytest.fixture
+def process() -> Iterator[InProcess]:
+    process = InProcess()
+    yield process
+    process.leave(())
+
+
+def test_an_error_that_a_coroutine_catches_does_not_end_the_trace(process: InProcess) -> None:
     """Python 3.11 reports the return of `awaiting` without a call, as at each closed connection."""
-    process, filters = ClientTarget(""), list(warnings.filters)
+    filters = list(warnings.filters)
     recording = make().start(process, timeout_s=30)
     complete(breaking())
     complete(breaking())
@@ -645,8 +653,10 @@ def test_an_error_that_a_coroutine_catches_does_not_end_the_trace() -> None:
     assert list(warnings.filters) == filters
 
 
-def test_releases_that_raise_in_traced_code_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_releases_that_raise_in_traced_code_are_refused(
+    monkeypatch: pytest.MonkeyPatch, process: InProcess
+) -> None:
     monkeypatch.setattr(agent, "HIDES_RESUMPTIONS", True)
     monkeypatch.setattr("viztracer.__version__", "1.1.0")
     with pytest.raises(BackendNotInstalledError, match=r"viztracer 1\.1\.0 raises .* 1\.1\.1 or"):
-        make().start(ClientTarget(""), timeout_s=30)
+        make().start(process, timeout_s=30)

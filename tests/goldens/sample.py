@@ -69,7 +69,7 @@ def test_tasks(schedprof_scheduler: SchedulerUnderTest) -> None:
         run_tree(schedprof_scheduler, 8)
 
 
-@pytest.mark.schedprof(backend="cputime", evidence="all", targets="scheduler,client")
+@pytest.mark.schedprof(backend="cputime", evidence="all")
 def test_evidence(schedprof_scheduler: SchedulerUnderTest) -> None:
     run_many(schedprof_scheduler, 3)
     wait(schedprof_scheduler.client.submit(time.sleep, 0.2))  # for the profiles of workers

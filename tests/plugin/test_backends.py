@@ -46,34 +46,6 @@ def test_the_runs_choice_leaves_limits_that_it_cannot_judge(project: Project) ->
     assert project.result().unjudged == ("share(@comm) <= 99%",)
 
 
-@pytest.mark.slow
-def test_other_targets_leave_files_beside_the_schedulers(project: Project) -> None:
-    result = project.run_test(
-        """
-import time
-
-def spin(number):
-    end = time.process_time() + 0.05
-    while time.process_time() < end:
-        pass
-
-@pytest.mark.schedprof("share(*:spin) <= 5%", rate=200,
-                       targets=("scheduler", "workers"))
-def test_it(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(spin, range(10), pure=False))
-"""
-    )
-    result.assert_outcomes(passed=1)  # limits apply only to the scheduler, which never spins
-    (backend,) = project.result().backends
-    (workers,) = backend.targets
-    assert backend.artifacts == ("scheduler.pyspy.speedscope.json",)
-    assert (workers.target, len(workers.addresses)) == ("worker-0", 4)
-    (artifact,) = workers.artifacts
-    assert artifact == "worker-0.pyspy.speedscope.json"
-    (content,) = (path.read_text() for path in project.run_directory.rglob(artifact))
-    assert '"spin"' in content
-
-
 @pytest.mark.parametrize(
     ("limits", "in_main_thread", "backends"),
     [

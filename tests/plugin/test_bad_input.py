@@ -24,7 +24,6 @@ from support import Project, shares_in
             "--schedprof-cluster=lokal",
             "*cluster must be 'local', 'simulated', 'virtual', 'docker', or an address*'lokal' *",
         ),
-        ("--schedprof-targets=workers", "*targets must be 'scheduler' and any of *, got *"),
         ("--schedprof-option=native", "*option must be backend.option=value, got 'native' *"),
         (
             "--schedprof-option=pyspi.native=1",
@@ -94,10 +93,6 @@ WRONG_MARKERS = [
     (
         "options={'nativ': True}",
         "*backend 'counts' has no option 'nativ'; known: bytecodes, detail, *",
-    ),
-    (
-        "backend='counts', targets=('scheduler', 'client')",
-        "*target 'client' cannot be observed by counts; cputime, memray and pyspy can",
     ),
     (
         "'share(@comm) <= 99%', backend='counts'",

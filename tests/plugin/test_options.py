@@ -40,13 +40,6 @@ CASES = [
     Case("tolerance", "5%", ["--schedprof-tolerance=2.5%"], "0%", (0.05, 0.025, 0.0)),
     Case("scale", "20, 10", ["--schedprof-scale=3"], [5, 7], ((10, 20), (3,), (5, 7))),
     Case(
-        "targets",
-        "scheduler, workers:2",
-        ["--schedprof-targets=client,scheduler"],
-        ["scheduler", "tcp://a:1"],
-        (("scheduler", "workers:2"), ("client", "scheduler"), ("scheduler", "tcp://a:1")),
-    ),
-    Case(
         "evidence",
         "span, memory",
         ["--schedprof-evidence=all"],

@@ -18,7 +18,7 @@ from pytest_schedprof.judge.recordings import Saved, keep_stacks, other_of
 from pytest_schedprof.measuring.profiling import is_remarkable, trimmed
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.options import read_size
-from pytest_schedprof.model.result import Result, TargetFiles
+from pytest_schedprof.model.result import Result
 from pytest_schedprof.report.pages import drawn as drawn_of
 from pytest_schedprof.store.baselines import save_run
 from pytest_schedprof.store.places import Folder
@@ -48,8 +48,8 @@ def before_of(directory: Path, run_id: str = "now") -> list[int]:
         kept(directory / run_id, now)
     (test,) = find_run(directory / run_id).attempts()
     other = other_of(test, None, Saved(directory / run_id))
-    ((flames, *_),) = drawn_of(now, test.directory, other, KNOWN)
-    (flame,) = flames
+    ((flame, *_),) = drawn_of(now, test.directory, other, KNOWN)
+    assert flame is not None
     return sorted(filter(None, flame.content.get("before", [])))
 
 
@@ -119,9 +119,8 @@ def test_stacks_are_read_as_written(
 def recordings(tmp_path: Path) -> Result:
     """A test with files of 30 bytes of one backend and 300 of the other."""
     small = replace(counted({TRANSITION: 1.0}), artifacts=("a.json", "b.json"))
-    other = TargetFiles("client", (), ("client.json",))
-    large = replace(sampled({(TRANSITION,): 1.0}), artifacts=("c.json",), targets=(other,))
-    for name, size in {"a.json": 10, "b.json": 20, "c.json": 100, "client.json": 200}.items():
+    large = replace(sampled({(TRANSITION,): 1.0}), artifacts=("c.json", "d.json"))
+    for name, size in {"a.json": 10, "b.json": 20, "c.json": 100, "d.json": 200}.items():
         (tmp_path / name).write_bytes(b"x" * size)
     return measured(large, small)
 
@@ -133,7 +132,7 @@ def left(path: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("most", "names"),
     [
-        (330, {"a.json", "b.json", "c.json", "client.json"}),
+        (330, {"a.json", "b.json", "c.json", "d.json"}),
         (329, {"a.json", "b.json"}),
         (30, {"a.json", "b.json"}),
         (29, set()),
@@ -146,11 +145,9 @@ def test_the_smallest_backends_are_kept_whole(
     result = trimmed(recordings, tmp_path, most)
     assert left(tmp_path) == names
     large, small = result.backends
-    assert {*large.artifacts, *large.targets[0].artifacts, *small.artifacts} == names
+    assert {*large.artifacts, *small.artifacts} == names
     assert (large.left_out, small.left_out) == (0 if most >= 330 else 300, 0 if most >= 30 else 30)
-    assert replace(large, artifacts=(), targets=(), left_out=0) == replace(
-        recordings.backends[0], artifacts=(), targets=()
-    )
+    assert replace(large, artifacts=(), left_out=0) == replace(recordings.backends[0], artifacts=())
 
 
 def test_files_that_are_gone_are_no_error(recordings: Result, tmp_path: Path) -> None:

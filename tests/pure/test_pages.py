@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import msgspec
-from drawn import CODE, drawn, kept, speedscope, with_sources
+from drawn import CODE, kept, with_sources
 from hypothesis import given
 from hypothesis import strategies as st
 from measured import TASKS, counted, measured, recorded
@@ -23,7 +23,6 @@ from pytest_schedprof.judge.recordings import Names, busy_stacks, only_busy, oth
 from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.profile import SampleProfile, Stack
-from pytest_schedprof.model.result import TargetFiles
 from pytest_schedprof.model.run import Course, Moment, Point, Series, Setting, Step
 from pytest_schedprof.report.code import MOST_LINES, code_of
 from pytest_schedprof.report.flames import GRAINS, MOST_PAIRS, as_content, call_tree, slices_of
@@ -145,8 +144,8 @@ def test_a_graph_of_calls_is_a_flame_graph_of_instructions(tmp_path: Path) -> No
     (test,) = now.attempts()
     assert test.result is not None
     other, known = other_of(test, before), BackendRegistry().facts
-    ((flames, *_),) = drawn_of(test.result, test.directory, other, known)
-    (flame,) = flames
+    ((flame, *_),) = drawn_of(test.result, test.directory, other, known)
+    assert flame is not None
     content = flame.content
     assert flame.before == "before"
     assert (content["unit"], content["isSampled"]) == ("instructions", False)
@@ -163,8 +162,8 @@ def test_a_trace_that_was_cut_off_has_no_flame_graph(tmp_path: Path) -> None:
     (run / "0" / file).write_bytes(b"\x1f\x8bcut off")
     (test,) = find_run(run).attempts()
     assert test.result is not None
-    ((flames, no_flame, *_),) = drawn_of(test.result, test.directory, None, BackendRegistry().facts)
-    assert flames == ()
+    ((flame, no_flame, *_),) = drawn_of(test.result, test.directory, None, BackendRegistry().facts)
+    assert flame is None
     assert no_flame.startswith("a trace cannot be decompressed: ")
 
 
@@ -174,28 +173,6 @@ def test_small_calls_are_counted_as_their_callers_own() -> None:
     assert trimmed(stacks, 0.04) == {("a:f",): 5, ("a:f", "a:g"): 90, ("a:f", "a:h"): 5}
     assert trimmed(stacks, 0.2) == {("a:f",): 10, ("a:f", "a:g"): 90}
     assert trimmed({("a:f", "a:g"): 1, ("b:f",): 99}, 0.5) == {("a:f",): 1, ("b:f",): 99}
-
-
-def test_workers_and_the_client_are_drawn_without_threads_that_wait(tmp_path: Path) -> None:
-    execute = ("threading:Thread.run", "distributed.worker:Worker.execute", "numpy:dot")
-    waits = ("threading:Thread.run", "threading:Condition.wait")
-    targets = (
-        TargetFiles("client", (), ("client.cputime.speedscope.json",)),
-        TargetFiles("worker-0", ("tcp://1",), ("worker-0.cputime.speedscope.json",)),
-        TargetFiles("worker-1", ("tcp://2",), ("worker-1.cputime.speedscope.json",)),
-        TargetFiles("worker-2", ("tcp://3",), ("absent.cputime.speedscope.json",)),
-    )
-    run = kept(tmp_path / "run-1", measured(replace(drawn(), targets=targets), test_id="test_a"))
-    for target in targets[:3]:
-        content = speedscope([execute, waits], [0, 0, 0, 1])
-        (run / "0" / target.artifacts[0]).write_bytes(content)
-    (test,) = find_run(run).attempts()
-    assert test.result is not None
-    ((flames, *_),) = drawn_of(test.result, test.directory)
-    _, client, workers = flames  # the first one is the scheduler's
-    assert (client.target, sum(client.content["own"])) == ("client", 3)
-    assert (workers.target, sum(workers.content["own"])) == ("workers", 6)
-    assert "worker" in workers.content["owners"]
 
 
 def test_a_page_without_a_record_says_why(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_tests_together_weigh_by_their_samples() -> None:
 
 
 def facts(name: str, rank: int) -> BackendFacts:
-    return BackendFacts(name, rank, (), frozenset(), frozenset(), True, False, ())
+    return BackendFacts(name, rank, (), frozenset(), True, False, ())
 
 
 def test_samples_of_the_most_recommended_backend_are_shown() -> None:
