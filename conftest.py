@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
-import subprocess
 import sys
-import sysconfig
-import venv
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +15,7 @@ import pytest
 sys.path.append(str(Path(__file__).parent / "tests"))  # for `--pyargs` from another directory
 import traced
 from distributed import Client
-from support import LibraryKeeper, Project, wait_for
+from support import LibraryKeeper, Project
 
 from pytest_schedprof.clusters.fork_server import SERVERS
 from pytest_schedprof.clusters.own import LocalProcesses
@@ -128,27 +124,6 @@ def hardened(own_cluster: LocalProcesses) -> Iterator[Control]:
     """A control line to a scheduler that the test is about to harden or to change."""
     with Control(own_cluster.address) as control:
         yield control
-
-
-@pytest.fixture
-def scheduler_without_pyspy(tmp_path: Path) -> Iterator[str]:
-    """A scheduler in an environment that has distributed but no py-spy."""
-    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
-    python = tmp_path / "env" / "bin" / "python"
-    (site,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
-    (site / "outer.pth").write_text(sysconfig.get_path("purelib"))
-    file = tmp_path / "scheduler.json"
-    command = [str(python), "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--port", "0"]
-    with subprocess.Popen(
-        [*command, "--host", "127.0.0.1", "--scheduler-file", str(file)],
-        env={**os.environ, "PATH": "/usr/bin:/bin"},
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        try:
-            wait_for(lambda: file.exists() and file.read_text().endswith("}"), "the scheduler")
-            yield json.loads(file.read_text())["address"]
-        finally:
-            process.terminate()
 
 
 @pytest.fixture(scope="module")

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import platform
 import resource
 import shutil
 import signal
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from .recordings import ChildRecording, allow_tracing, begin, forget, keep, path_of, under_way
@@ -53,12 +49,6 @@ def find_pyspy() -> str | None:
     """Return the py-spy that is installed with this interpreter, else the first on the path."""
     places = [sysconfig.get_path("scripts"), os.path.dirname(sys.executable)]
     return shutil.which("py-spy", path=os.pathsep.join(places)) or shutil.which("py-spy")
-
-
-def host() -> list[str]:
-    """Return the platform that a program must be built for to run here."""
-    libc = "glibc" if platform.libc_ver()[0] == "glibc" else "no glibc"
-    return [sys.platform, platform.machine(), libc]
 
 
 def is_alone() -> bool:
@@ -185,26 +175,8 @@ class PySpyRecording(ChildRecording):
         return ["py-spy's watchdog did not answer and was killed"] if is_deaf else []
 
 
-@contextmanager
-def program(sent: bytes) -> Iterator[str]:
-    """Yield the path of a py-spy: of the one that is installed here, or else of a sent one.
-
-    The file of a sent one is deleted once it runs.
-    """
-    if (installed := find_pyspy()) is not None:
-        yield installed
-        return
-    with tempfile.TemporaryDirectory(prefix="schedprof-") as directory:
-        path = os.path.join(directory, "py-spy")
-        with open(path, "wb") as file:
-            file.write(sent)
-        os.chmod(path, 0o700)
-        yield path
-
-
 async def start(
     guard: str,
-    sent: bytes,
     arguments: list[str],
     log_level: str,
     interval: float,
@@ -216,18 +188,16 @@ async def start(
 ) -> dict[str, Any]:
     """Start a recording and wait until it is proven that it samples every `interval`.
 
-    Uses the py-spy that is installed here, or the program that was sent. Returns a `token` and the
-    `watchdog`, or a `problem` and its `log`.
+    Returns a `token` and the `watchdog`, or a `problem` and its `log`.
     """
     if "pyspy" in under_way(dask_scheduler):
         return {"problem": "busy"}
-    if find_pyspy() is None and not sent:
-        return {"problem": "not-installed", "executable": sys.executable, "host": host()}
+    if (pyspy := find_pyspy()) is None:
+        return {"problem": "not-installed", "executable": sys.executable}
     recording = PySpyRecording(client)
     try:
-        with program(sent) as pyspy:
-            recording.launch(pyspy, guard, arguments, log_level)
-    except OSError as error:  # such as a directory mounted with noexec
+        recording.launch(pyspy, guard, arguments, log_level)
+    except OSError as error:  # such as a program for another kind of machine
         recording.remove()
         allow_tracing(by_descendants=False)
         return {"problem": "not-started", "log": str(error)}

@@ -7,7 +7,6 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from pytest_schedprof.agent import guard as guard_program
@@ -115,8 +114,6 @@ class PySpyOptions:
     """Artifacts to make of the recording."""
     log_level: str = ""
     """Level of py-spy's own log, such as `info`; it is then logged here."""
-    send: bool = False
-    """If py-spy is not installed where the scheduler runs, send the one from here."""
 
     def arguments(self) -> list[str]:
         """Return the command-line flags that are set."""
@@ -218,43 +215,32 @@ class PySpyBackend(SamplingBackend):
     def mode(self) -> str:
         return ",".join([*(n for n in MODES if getattr(self.options, n)), *self.options.extra])
 
-    def ask(self, target: Target, timeout_s: float) -> Mapping[str, Any]:
-        answer = self._ask(target, timeout_s, b"")
-        if answer.get("problem") == "not-installed" and self.options.send:
-            answer = self._ask(target, timeout_s, _program(answer, target.label))
-        return answer
-
-    def _ask(self, target: Target, timeout_s: float, program: bytes) -> Mapping[str, Any]:
-        arguments = ["--format", "speedscope", "--rate", f"{self.rate_hz:.0f}"]
-        answer: Mapping[str, Any] = target.call(
-            agent.start,
+    def arguments(self, target: Target, timeout_s: float) -> tuple[Any, ...]:
+        options = self.options
+        return (
             inspect.getsource(guard_program),
-            program,
-            [*arguments, *self.options.arguments()],
-            self.options.log_level,
+            ["--format", "speedscope", "--rate", f"{self.rate_hz:.0f}", *options.arguments()],
+            options.log_level,
             1 / self.rate_hz,
-            self.options.gil,
-            self.options.nonblocking,
+            options.gil,
+            options.nonblocking,
             timeout_s,
             target.client_id,
-            timeout_s=timeout_s,
         )
-        return answer
 
     def refusal(
         self, answer: Mapping[str, Any], target: Target, timeout_s: float
     ) -> SchedprofError:
         label = target.label
         if answer["problem"] == "not-installed":
-            can_send = agent.find_pyspy() is not None
-            other = ("or have the one from here sent there with pyspy.send=true",)
-            return _not_installed(answer, label, *(other if can_send else ()))
+            return BackendNotInstalledError(
+                f"schedprof: py-spy is not installed where {label} runs",
+                f"there: {answer['executable']} -m pip install py-spy",
+            )
         log = answer["log"]
         if answer["problem"] == "not-started":
             return RecordingError(
-                f"schedprof: py-spy could not be started where {label} runs: {log}; "
-                "one that is sent there needs a directory for temporary files (TMPDIR) that allows "
-                "programs to run"
+                f"schedprof: py-spy could not be started where {label} runs: {log}"
             )
         if is_forbidden(log, answer["status"]):
             return not_permitted("py-spy", target, reason(log))
@@ -266,28 +252,6 @@ class PySpyBackend(SamplingBackend):
         return RecordingError(
             f"schedprof: py-spy took no sample within {timeout_s:g} s: {reason(log)!r}"
         )
-
-
-def _program(answer: Mapping[str, Any], label: str) -> bytes:
-    """Return the local py-spy program, if it can run where the scheduler does."""
-    own, other = agent.host(), answer["host"]
-    if own != other:
-        kinds = f"is for {', '.join(own)}, and there is {', '.join(other)}"
-        raise _not_installed(answer, label, f"the one from here cannot be sent: it {kinds}")
-    path = agent.find_pyspy()
-    program = Path(path).read_bytes() if path else b""
-    if not program or program.startswith(b"#!"):  # such as pyenv's shim
-        fault = f"{path!r} is a script" if path else "there is none here"
-        raise _not_installed(answer, label, f"none can be sent: {fault}")
-    return program
-
-
-def _not_installed(answer: Mapping[str, Any], label: str, *others: str) -> BackendNotInstalledError:
-    return BackendNotInstalledError(
-        f"schedprof: py-spy is not installed where {label} runs",
-        f"there: {answer['executable']} -m pip install py-spy",
-        *others,
-    )
 
 
 def _rate(hz: float) -> str:

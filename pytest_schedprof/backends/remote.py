@@ -202,18 +202,13 @@ class RemoteBackend(Backend, is_base=True):
     and whatever the agent's answer has."""
 
     def start(self, target: Target, *, timeout_s: float) -> Recording:
-        answer = self.ask(target, timeout_s)
+        arguments = self.arguments(target, timeout_s)
+        answer: Mapping[str, Any] = target.call(self.module.start, *arguments, timeout_s=timeout_s)
         if answer.get("problem") == "busy":
             raise already_at_work(self.name, target.label, self.busy)
         if "problem" in answer:
             raise self.refusal(answer, target, timeout_s)
         return self.begun(target, answer)
-
-    def ask(self, target: Target, timeout_s: float) -> Mapping[str, Any]:
-        """Return the answer of the agent's `start`."""
-        arguments = self.arguments(target, timeout_s)
-        answer: Mapping[str, Any] = target.call(self.module.start, *arguments, timeout_s=timeout_s)
-        return answer
 
     def begun(self, target: Target, answer: Mapping[str, Any]) -> Recording:
         """Return the recording that the agent began."""

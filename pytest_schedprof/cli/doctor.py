@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="B.O=V",
-        help="an option of a backend, such as pyspy.send=true; may be repeated",
+        help="an option of a backend, such as pyspy.native=true; may be repeated",
     )
     parser.add_argument(
         "--timeout",

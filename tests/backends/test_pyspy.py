@@ -6,10 +6,13 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import sysconfig
 import threading
 import time
+import venv
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,44 +83,40 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_where_there_is_no_pyspy_it_is_sent_and_deleted_once_it_runs(
-    temporary: Path, scheduler_without_pyspy: str, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def scheduler_without_pyspy(tmp_path: Path) -> Iterator[str]:
+    """A scheduler in an environment that has distributed but no py-spy."""
+    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
+    python = tmp_path / "env" / "bin" / "python"
+    (site,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
+    (site / "outer.pth").write_text(sysconfig.get_path("purelib"))
+    file = tmp_path / "scheduler.json"
+    command = [str(python), "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--host", "127.0.0.1", "--scheduler-file", str(file)],
+        env={**os.environ, "PATH": "/usr/bin:/bin"},
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            wait_for(lambda: file.exists() and file.read_text().endswith("}"), "the scheduler")
+            yield json.loads(file.read_text())["address"]
+        finally:
+            process.terminate()
+
+
+def test_a_missing_pyspy_is_refused_with_the_remedy_and_a_broken_one_with_its_reason(
+    scheduler_without_pyspy: str, tmp_path: Path
 ) -> None:
-    remedy = r"env/bin/python -m pip install py-spy; or have .* sent there with pyspy\.send=true"
-    backend = PySpyBackend(rate_hz=200, options={"send": True})
+    backend, directory = PySpyBackend(rate_hz=200, options={}), tmp_path / "env" / "bin"
+    remedy = rf"is not installed where .*there: {directory}/python -m pip install py-spy$"
     with Control(scheduler_without_pyspy) as control:
         with pytest.raises(BackendNotInstalledError, match=remedy):
-            PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=30)
-
-        # The file is no program; elsewhere, the directory may forbid execution.
-        with monkeypatch.context() as patch:
-            patch.setattr(pyspy, "_program", lambda answer, address: b"\x7fELF but no program")
-            for _ in range(2):
-                with pytest.raises(RecordingError, match=NOT_STARTED):
-                    backend.start(control, timeout_s=30)
-        assert not list(temporary.glob("schedprof-*"))
-
-        recording = backend.start(control, timeout_s=30)
-        assert not list(temporary.glob("schedprof-*"))
-        control.call(burn)
-        profile = backend.read(recording.stop(timeout_s=30).content, control.name_places)
-        assert any(name.endswith(":burn") for stack in profile.stacks for name in stack)
-
-
-NOT_STARTED = r"not be started where .*Exec format.*TMPDIR"
-
-
-def test_pyspy_that_cannot_run_there_is_not_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer = {"executable": "/opt/python", "host": ["linux", "s390x", "glibc"]}
-    with pytest.raises(BackendNotInstalledError, match=r"cannot be sent: .* and there is linux, s"):
-        pyspy._program(answer, "tcp://there")
-    script = tmp_path / "py-spy"
-    script.write_text("#!/bin/sh\n")
-    monkeypatch.setattr(agent, "find_pyspy", lambda: str(script))
-    with pytest.raises(BackendNotInstalledError, match=r"none can be sent: .* is a script"):
-        pyspy._program({**answer, "host": agent.host()}, "tcp://there")
+            backend.start(control, timeout_s=30)
+        (directory / "py-spy").write_bytes(b"\x7fELF but no program")
+        (directory / "py-spy").chmod(0o700)
+        for _ in range(2):
+            with pytest.raises(RecordingError, match=r"not be started where .*Exec format"):
+                backend.start(control, timeout_s=30)
 
 
 @pytest.mark.parametrize(

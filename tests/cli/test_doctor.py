@@ -98,10 +98,10 @@ def test_hardened_scheduler_is_told_what_mends_it_and_what_works(
             ["--backend", "pyspi"],
             f"(did you mean 'pyspy'?); known: {', '.join(BUILTIN)}",
         ),
-        (["--option", "send"], "option must be backend.option=value, got 'send' (from --option)"),
+        (["--option", "idle"], "option must be backend.option=value, got 'idle' (from --option)"),
         (
-            ["--option", "pyspy.sent=1"],
-            "no option 'sent' (did you mean 'send'?); known: ",
+            ["--option", "pyspy.idl=1"],
+            "no option 'idl' (did you mean 'idle'?); known: ",
         ),
         (["--timeout", "soon"], "timeout must be a positive number of seconds"),
     ],

@@ -26,10 +26,9 @@ TRANSITION = "distributed.scheduler:SchedulerState._transition"
 class Observed:
     """One run of that test with some backends."""
 
-    def __init__(self, project: Project, address: str, *backends: str, option: str = "") -> None:
+    def __init__(self, project: Project, address: str, *backends: str) -> None:
         run = project.path / f"run-{len(list(project.path.iterdir()))}"
         arguments = [f"--schedprof-cluster={address}", f"--schedprof={','.join(backends)}"]
-        arguments += [f"--schedprof-option={option}"] if option else []
         # This session must run without pytest-docker-compose and its warnings.
         arguments += [f"--schedprof-dir={run}", "-p", "no:docker_compose"]
         self.outcome = project.run_test(BODY, *arguments)

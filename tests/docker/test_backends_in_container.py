@@ -47,9 +47,7 @@ def test_image_without_profilers(project: Project) -> None:
         Observed(project, address, "cputime", "counts").outcome.assert_outcomes(passed=1)
         refused = Observed(project, address, "pyspy").outcome
         refused.assert_outcomes(failed=1)
-        refused.stdout.fnmatch_lines(["schedprof: *py-spy*install*py-spy*pyspy.send=true*"])
-        sent = Observed(project, address, "pyspy", option="pyspy.send=true")
-        assert sent.has_seen_burning("pyspy")
+        refused.stdout.fnmatch_lines(["schedprof: *py-spy*install*py-spy*"])
 
 
 def test_tls_between_the_parts(
