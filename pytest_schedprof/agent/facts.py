@@ -10,110 +10,14 @@ import os
 import platform
 import sys
 import time
-import uuid
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any
 
 import dask.config
-from distributed.diagnostics.plugin import SchedulerPlugin
 
 from .decisions import world_of
-
-PREFIX = "schedprof-others-"
-"""Prefix of the plugin's name on the scheduler; our client's name follows."""
-
-WORKERS_CLIENT = "Client-worker-"
-"""Prefix of clients that tasks created; whose task it was is not known."""
-
-NOBODYS = "fire-and-forget"
-"""The scheduler's own pseudo-client, which wants tasks that no client wants any longer."""
-
-
-class Others(SchedulerPlugin):
-    """Counts tasks and transitions of other clients.
-
-    It costs a dictionary lookup at each transition: a hundredth of the transition itself.
-    """
-
-    def __init__(self, scheduler: Any, client: str) -> None:
-        self.client = client
-        self.strangers = strangers(scheduler.clients, client)
-        keys = wanted_by(scheduler.clients.keys() - self.strangers, scheduler)
-        self.are_others: dict[Any, bool] = {key: key not in keys for key in scheduler.tasks}
-        self.counts: Counter[str] = Counter()
-
-    def update_graph(self, scheduler: Any, *, client: str, tasks: list[Any], **more: Any) -> None:
-        """Assign new tasks to the client that first submitted them."""
-        is_strange = self.is_strange(client)
-        for key in tasks:
-            self.are_others.setdefault(key, is_strange)
-
-    def is_strange(self, client: str) -> bool:
-        """Whether a client is not ours; those that tasks create during the window are ours."""
-        if client in self.strangers:
-            return True
-        return not (client.startswith(WORKERS_CLIENT) or is_ours(client, self.client))
-
-    def transition(self, key: Any, start: str, finish: str, *args: Any, **more: Any) -> None:
-        """Count a transition of others. Keys that nobody submitted (scattered data) are ours."""
-        if self.are_others.get(key, False):
-            self.counts["transitions"] += 1
-            self.counts["tasks"] += finish in ("memory", "erred")
-        if finish == "forgotten":
-            self.are_others.pop(key, None)
-
-    def remove_client(self, scheduler: Any, client: str) -> None:
-        """Remove this plugin when its client disconnects."""
-        if client == self.client:
-            stop(client, scheduler)
-
-
-def strangers(clients: Iterable[str], mine: str) -> set[str]:
-    """Return the clients that are not ours.
-
-    Workers keep clients that tasks created. These may be from an earlier window of ours, unless
-    somebody else uses the scheduler too.
-    """
-    foreign = {name for name in clients if name != NOBODYS and not is_ours(name, mine)}
-    is_shared = any(not name.startswith(WORKERS_CLIENT) for name in foreign)
-    return foreign if is_shared else set()
-
-
-def is_ours(client: str, mine: str) -> bool:
-    """Whether a client is in the same process as mine, by the UUID in its name."""
-    return _origin(client) == _origin(mine)
-
-
-def _origin(client: str) -> tuple[int, int] | str:
-    """Return the machine and the lower bits of the process ID from a client's name."""
-    try:
-        written = uuid.UUID(client[-36:])
-    except ValueError:
-        return client
-    return written.node, written.clock_seq
-
-
-def wanted_by(clients: Iterable[str], scheduler: Any) -> set[Any]:
-    """Return keys that clients want, and those that these depend on."""
-    keys: set[Any] = set()
-    known = [scheduler.clients[name] for name in clients if name in scheduler.clients]
-    tasks = [task for client in known for task in client.wants_what]
-    while tasks:
-        task = tasks.pop()
-        if task.key not in keys:
-            keys.add(task.key)
-            tasks.extend(task.dependencies)
-    return keys
-
-
-def stop(client: str, scheduler: Any) -> Counter[str]:
-    """Remove the plugin; return the `tasks` and `transitions` of others."""
-    plugin = scheduler.plugins.pop(PREFIX + client, None)
-    return plugin.counts if plugin else Counter()
-
 
 PACKAGES = (
     "dask",
@@ -136,16 +40,13 @@ WINDOWS = "_schedprof_windows"
 tasks, and transitions of a scheduler whose place another one took."""
 
 
-def open_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
+def open_window(dask_scheduler: Any = None) -> dict[str, Any]:
     """Return counters at the start of a segment, and make them survive a restart.
 
     `Client.restart` makes the scheduler forget its counts. While a window is open, the method that
     forgets them is wrapped to keep them. A plugin instead would be called at every transition and
-    be in every profile. Only where others use the scheduler too a plugin tells their tasks from
-    those of the client's process, because costs are per task.
+    be in every profile.
     """
-    if client:
-        dask_scheduler.add_plugin(Others(dask_scheduler, client), name=PREFIX + client)
     zeros = {"open": 0, "forgotten": 0, "transitions": 0}
     windows = dask_scheduler.__dict__.setdefault(WINDOWS, zeros)
     windows["open"] += 1
@@ -169,16 +70,11 @@ def outlive(scheduler: Any) -> None:
     windows["transitions"] += scheduler.transition_counter
 
 
-def close_window(client: str = "", dask_scheduler: Any = None) -> dict[str, Any]:
+def close_window(dask_scheduler: Any = None) -> dict[str, Any]:
     """Return counters at the end of a segment; with the last window remove the wrapper."""
     counters = _counters(dask_scheduler)
     if (world := world_of(dask_scheduler)) is not None:
         counters |= world.end_log()
-    if client:
-        others = stop(client, dask_scheduler)
-        counters["others_tasks"] = others["tasks"]
-        counters["tasks"] -= others["tasks"]
-        counters["transitions"] -= others["transitions"]
     windows = getattr(dask_scheduler, WINDOWS, {"open": 1})  # the window was never opened
     windows["open"] -= 1
     if not windows["open"]:
@@ -324,22 +220,18 @@ def _version(package: str) -> str:
 
 
 def surroundings(dask_scheduler: Any = None) -> dict[str, Any]:
-    """Return what is on the scheduler now: tasks, clients, datasets, workers."""
+    """Return what is on the scheduler now: tasks, datasets, workers."""
     return {
         "tasks": frozenset(dask_scheduler.tasks),
-        "clients": frozenset(dask_scheduler.client_comms),
         "datasets": frozenset(dask_scheduler.extensions["publish"].datasets),
         "workers": len(dask_scheduler.workers),
     }
 
 
 async def wait_until_idle(
-    timeout: float,
-    tasks: frozenset[Any] = frozenset(),
-    clients: frozenset[str] = frozenset(),
-    dask_scheduler: Any = None,
+    timeout: float, tasks: frozenset[Any] = frozenset(), dask_scheduler: Any = None
 ) -> int:
-    """Wait until the scheduler has no tasks but the given ones and those that the clients want.
+    """Wait until the scheduler has no tasks but the given ones.
 
     Returns how many other tasks it still has at the deadline.
     """
@@ -347,8 +239,6 @@ async def wait_until_idle(
     while True:
         start = now()
         left = dask_scheduler.tasks.keys() - tasks
-        if left and clients:
-            left -= wanted_by(clients, dask_scheduler)
         if not left or start > deadline:
             return len(left)
         # With many tasks of others a check takes long: leave the scheduler time to work.

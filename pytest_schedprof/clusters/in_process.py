@@ -211,7 +211,7 @@ class InProcess:
         is_virtual = may_be_virtual and not self.schedulers.has_client
         self.schedulers.is_in_turns = is_virtual
         kind = OWN_VIRTUAL if is_virtual else IN_PROCESS
-        self.cluster = SimpleNamespace(kind=kind, death=self.death, is_ours=True)
+        self.cluster = SimpleNamespace(kind=kind, death=self.death)
         self.control: Any = self
         self.description: dict[str, Any] = {
             "pid": os.getpid(),

@@ -221,16 +221,9 @@ class Surroundings:
     """What was on the scheduler before a test and must not be touched by it."""
 
     tasks: frozenset[Any] = frozenset()
-    clients: frozenset[str] = frozenset()
-    """Clients of others; what they do during the test is not cleaned up either."""
     datasets: frozenset[Any] = frozenset()
     workers: int | None = None
     """Number of workers, None if others decide about it."""
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether tasks of others may be running."""
-        return bool(self.tasks or self.clients)
 
 
 def look_around(cluster: Cluster, control: Control) -> Surroundings:
@@ -238,8 +231,7 @@ def look_around(cluster: Cluster, control: Control) -> Surroundings:
     seen = control.call(facts.surroundings)
     if cluster.is_ours:
         return Surroundings(workers=seen["workers"])
-    others = seen["clients"] - {control.client_id}
-    return Surroundings(seen["tasks"], others, seen["datasets"])
+    return Surroundings(seen["tasks"], seen["datasets"])
 
 
 NOTHING = Surroundings()
@@ -248,9 +240,9 @@ NOTHING = Surroundings()
 def clean(control: Control, before: Surroundings = NOTHING) -> str | None:
     """Remove what a test left, and return what is still there after a deadline."""
     control.unpublish_all_but(before.datasets)
-    if tasks := control.call(facts.wait_until_idle, CLEANING_S, before.tasks, before.clients):
+    if tasks := control.call(facts.wait_until_idle, CLEANING_S, before.tasks):
         return f"the scheduler still knows {tasks} tasks"
-    others = control.call(facts.processing) if before.is_shared else frozenset()
+    others = control.call(facts.processing) if before.tasks else frozenset()
     waited = control.call_workers(facts.wait_until_worker_idle, CLEANING_S, others)
     if running := sum(waited.values()):
         return f"workers still run {running} tasks"

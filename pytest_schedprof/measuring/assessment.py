@@ -31,7 +31,6 @@ from pytest_schedprof.model.profile import (
 from pytest_schedprof.model.result import (
     BackendResult,
     Result,
-    Segment,
     Window,
 )
 from pytest_schedprof.store.records import encode
@@ -47,11 +46,6 @@ def keep_record(directory: Path | None, result: Result) -> None:
     if directory is not None:
         write(directory / RESULT_FILE, encode(result))
 
-
-OTHERS_MATTER = 0.01
-"""Fraction of the tasks that may be other clients' before limits are no longer judged."""
-
-OTHERS = "{tasks} tasks of other clients finished during the test; all figures include them"
 
 UNNAMED = "the scheduler was lost before it named the functions of the profile"
 
@@ -204,7 +198,7 @@ class _Recorded:
     def _read(self, segment: SegmentRecord) -> Profile:
         raw = segment.raw[self.backend.name]
         profile = self.backend.read(raw.content, self._name)
-        doubt = profile.doubt or raw.doubt or _doubt_of_others(segment.facts)
+        doubt = profile.doubt or raw.doubt
         if isinstance(profile, SampleProfile) and isinstance(self.recorder.control, InProcess):
             profile = replace(profile, is_shared=True)
         return replace(profile, doubt=doubt or (UNNAMED if self._is_lost else ""))
@@ -280,8 +274,6 @@ class _Recorded:
         named = [limit.pattern for limit in limits if not has_wildcard(limit.pattern)]
         segments = tuple(segment.facts for segment in self._segments)
         warnings = [text for raw in self._raws for text in raw.warnings]
-        if others := sum(segment.others_tasks for segment in segments):
-            warnings.insert(0, OTHERS.format(tasks=others))
         return BackendResult(
             backend=self.backend.name,
             mode=profiles[0].mode,
@@ -304,14 +296,3 @@ class _Recorded:
 
 def _with_suffix(stem: Path, suffix: str) -> Path:
     return stem.with_name(f"{stem.name}.{suffix}")
-
-
-def _doubt_of_others(segment: Segment) -> str:
-    """Refuse to judge if other clients' tasks matter: their cost cannot be told from ours."""
-    total = segment.tasks + segment.others_tasks
-    if segment.others_tasks <= OTHERS_MATTER * total:
-        return ""
-    return (
-        f"{segment.others_tasks} of {total} tasks belonged to other clients: profile a scheduler "
-        "that nobody else uses"
-    )

@@ -53,7 +53,6 @@ def _segment_between(before: dict[str, Any], after: dict[str, Any]) -> Segment:
         cpu_seconds=after["cpu"] - before["cpu"],
         tasks=after["tasks"] - before["tasks"],
         transitions=after["transitions"] - before["transitions"],
-        others_tasks=after.get("others_tasks", 0),
         hash=after.get("hash", ""),
         graphs=after.get("graphs", ""),
     )
@@ -110,8 +109,6 @@ class Recorder:
     timeout_s: float
     death: Callable[[float], str | None] = lambda patience_s: None
     """Return how the scheduler died, waiting up to that many seconds; None if it did not."""
-    is_shared: bool = False
-    """Whether other clients may use the scheduler too."""
     watch: Watch = no_watch
     watch_workers: Watch = no_watch
     is_repeated: bool = False
@@ -201,17 +198,12 @@ class Recorder:
                     recording = backend.start(self.control, timeout_s=self.timeout_s)
                     opened.recordings[backend.name] = recording
                 opened.is_window_asked = True
-                opened.before = self.control.call(facts.open_window, self._own_client)
+                opened.before = self.control.call(facts.open_window)
                 opened.unwatch = self.watch()  # last: the recorder's own work is no phase
                 self._open = opened
             finally:
                 if self._open is not opened:
                     self._abandon(opened)
-
-    @property
-    def _own_client(self) -> str:
-        """ID of the client whose tasks to tell from others'; empty if no other can connect."""
-        return self.control.client_id if self.is_shared else ""
 
     def _stop(self, *, keep: bool) -> None:
         opened, self._open = self._open, None
@@ -249,7 +241,7 @@ class Recorder:
 
     def _close(self, opened: _Open, client: dict[str, float]) -> SegmentRecord:
         self._settle()
-        after = self.control.call(facts.close_window, self._own_client)
+        after = self.control.call(facts.close_window)
         segment = replace(_segment_between(opened.before, after), scale=self._scale, client=client)
         lasting = {backend.name for backend in self._taking_part if backend.outlasts}
         ending = {}
@@ -307,7 +299,7 @@ class Recorder:
     def _abandon(self, opened: _Open) -> None:
         if opened.is_window_asked:
             with self._keeping_trouble():
-                self.control.call(facts.close_window, self._own_client)
+                self.control.call(facts.close_window)
         for recording in reversed(opened.recordings.values()):
             with self._keeping_trouble():
                 recording.abandon(timeout_s=self.timeout_s)

@@ -54,7 +54,6 @@ class Side:
             plan.backends,
             plan.settings.timeout,
             death=scheduler.cluster.death,
-            is_shared=not scheduler.cluster.is_ours,
             watch=_watch(scheduler) if plan.times_client else no_watch,
             watch_workers=(
                 # Of a scheduler that is known before the body runs.

@@ -168,9 +168,6 @@ class Segment:
     transitions: int
     scale: int = 0
     """Size of the workload if the test runs at several sizes, else 0."""
-    others_tasks: int = 0
-    """Tasks of other clients that finished meanwhile. They are not among `tasks`, but all costs and
-    shares include them."""
     client: dict[str, float] = field(default_factory=dict)
     """CPU seconds of the test's client by phase; empty if they were not measured."""
     workers: dict[str, float] = field(default_factory=dict)
@@ -196,10 +193,6 @@ class Window:
     @property
     def tasks(self) -> int:
         return sum(segment.tasks for segment in self.segments)
-
-    @property
-    def others_tasks(self) -> int:
-        return sum(segment.others_tasks for segment in self.segments)
 
     @property
     def cpu_seconds(self) -> float:
