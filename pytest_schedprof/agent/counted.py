@@ -221,10 +221,6 @@ def _by_code(number: Callable[[], Any] = int) -> Any:
     return defaultdict(partial(defaultdict, number))
 
 
-TABLES = ("starts", "edges", "entries", "exits", "yields")
-"""Attributes that hold counts, by the `id` of the code."""
-
-
 class Counted:
     """How often control entered and left code, from which follows how often it ran."""
 

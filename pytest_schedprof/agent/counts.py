@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import cache
 from hashlib import blake2b
 from types import CodeType
 from typing import Any
@@ -15,13 +14,12 @@ from typing import Any
 from distributed import Client
 
 from .choice import BODY, Answer, Choice, put_in_order
-from .counted import Callers, Counted, lines_of
+from .counted import Callers, lines_of
 from .decisions import world_of
-from .monitoring import Monitor, MonitorBySpan
+from .monitoring import Monitor
 from .names import codes_of
 from .opcodes import Opcodes
 from .recordings import OwnProcess, Recording, as_json, begin, under_way
-from .spans import SpanAttribution, attribution_in
 from .traffic import Traffic
 
 SIZE = 4
@@ -89,11 +87,7 @@ NOT_COUNTED_OF_CLIENT = (
 HAS_MONITORING = hasattr(sys, "monitoring")
 
 
-def kind_of_counter(attribution: SpanAttribution | None = None) -> Callable[..., Monitor | Opcodes]:
-    """Return what makes a counter, of all spans together or of each apart."""
-    if not HAS_MONITORING:
-        return partial(Opcodes, attribution=attribution)
-    return Monitor if attribution is None else partial(MonitorBySpan, attribution)
+COUNTER: type[Monitor] | type[Opcodes] = Monitor if HAS_MONITORING else Opcodes
 
 
 class ClientCounts:
@@ -102,7 +96,7 @@ class ClientCounts:
     def __init__(self, modules: Sequence[str], without: Sequence[str]) -> None:
         self.choice = Choice(modules, without)
         left_out = list(codes_of(NOT_COUNTED_OF_CLIENT))
-        self.counter = kind_of_counter()(self.choice, left_out, bytecodes=True, others=run_on_loops)
+        self.counter = COUNTER(self.choice, left_out, bytecodes=True, others=run_on_loops)
 
     def begin(self) -> bool:
         """Start to count; False if that is not possible here.
@@ -216,11 +210,8 @@ class CountsRecording(Recording):
         bytecodes: bool,
         is_detailed: bool,
         holder: Any,
-        *,
-        by_span: bool = False,
     ) -> None:
         super().__init__(client)
-        self.attribution = attribution_in(holder) if by_span else None
         self.choice, self.ordered = choice, ordered
         self.undo = ExitStack()
         self.bytecodes = bytecodes
@@ -229,7 +220,7 @@ class CountsRecording(Recording):
         periodic = getattr(holder, "periodic_callbacks", {}).values()
         if HAS_MONITORING and not is_in_virtual_time(holder):
             periodic = ()  # another thread may count at the same time
-        self.counter = kind_of_counter(self.attribution)(
+        self.counter = COUNTER(
             choice,
             left_out,
             alone,
@@ -261,14 +252,13 @@ class CountsRecording(Recording):
             **counted,
             "code": {name: digests_of(functions[name]) for name in counted["functions"]},
             **self._details(functions),
-            **self._by_span(functions),
         }
         self.content = as_json(record)
         return {}
 
     def _counted(self, functions: dict[str, list[CodeType]]) -> dict[str, Any]:
         """Return what was counted; it is all the client's if no scheduler ran in this process."""
-        counts = self._counts(self.counter, functions)
+        counts = self._counts(functions)
         if not getattr(self.holder, "is_client_alone", False):
             return {"functions": counts, "whole": dict(self.traffic.counts)}
         of_client = {
@@ -292,34 +282,14 @@ class CountsRecording(Recording):
             "lines": {name: numbers for name, numbers in lines.items() if numbers},
         }
 
-    def _by_span(self, functions: dict[str, list[CodeType]]) -> dict[str, Any]:
-        """Return the counts of functions for the spans of each name, if they are wanted."""
-        if self.attribution is None:
-            return {}
-        assert isinstance(self.counter, (MonitorBySpan, Opcodes))
-        tasks = self.attribution.tasks()
-        by_name: dict[tuple[str, ...], dict[str, Counter[str]]] = {name: {} for name in tasks}
-        for label in self.counter.labels():
-            sums = by_name.setdefault(self.attribution.name_of(label), {})
-            counted = self._counts(self.counter.counted_for(label), functions)
-            for name, counts in counted.items():
-                sums.setdefault(name, Counter()).update(counts)
-        spans = [
-            {"name": name, "tasks": tasks.get(name, 0), "functions": sums}
-            for name, sums in sorted(by_name.items())
-        ]
-        return {"spans": spans}
-
-    def _counts(
-        self, counter: Counted | Opcodes, functions: dict[str, list[CodeType]]
-    ) -> dict[str, dict[str, int]]:
+    def _counts(self, functions: dict[str, list[CodeType]]) -> dict[str, dict[str, int]]:
         counts = {}
         for name, codes in sorted(functions.items()):
             if name.endswith(f":{BODY}") and isinstance(self.holder, OwnProcess):
                 continue  # an earlier test of the process may have imported the module
-            numbers = {"calls": sum(map(counter.calls_of, codes))}
+            numbers = {"calls": sum(map(self.counter.calls_of, codes))}
             if self.bytecodes:
-                numbers["bytecodes"] = sum(map(counter.bytecodes_of, codes))
+                numbers["bytecodes"] = sum(map(self.counter.bytecodes_of, codes))
             if any(numbers.values()) and not name.startswith(OWN):
                 counts[name] = numbers
         return counts
@@ -345,7 +315,6 @@ async def start(
     code: dict[str, list[str]],
     bytecodes: bool,
     is_detailed: bool,
-    by_span: bool,
     client: str,
     dask_scheduler: Any = None,
 ) -> dict[str, Any]:
@@ -360,7 +329,6 @@ async def start(
             `callers_in_turns`.
         bytecodes: whether to count them too.
         is_detailed: whether to count calls by caller, and bytecodes by line.
-        by_span: whether to tell the counts of each span apart too.
         client: name of the client that asks.
         dask_scheduler: what represents this process.
     """
@@ -375,7 +343,7 @@ async def start(
         choice = Choice(code["modules"], without)
     choice.answers[__name__] = Answer.YES
     recording = CountsRecording(
-        client, choice, code["ordered"], bytecodes, is_detailed, dask_scheduler, by_span=by_span
+        client, choice, code["ordered"], bytecodes, is_detailed, dask_scheduler
     )
     if not recording.begin():
         holder = recording.counter.holder()

@@ -32,7 +32,6 @@ from .recordings import (
     unnamed_memory,
     whereabouts,
 )
-from .spans import SpanAttribution, attribution_in
 
 SHORTEST = 0.0005
 """Seconds between two ticks at least: a handler must be over long before the next one."""
@@ -126,10 +125,6 @@ class Samples:
         self.indexes: dict[tuple[Line, ...], int] = {}
         self.order: list[int] = []
         self.times: list[float] = []
-        self.attribution: SpanAttribution | None = None
-        """Tells whose work is done; None if nobody can tell."""
-        self.labels: list[str] = []
-        """Of each sample, the label of the span whose work was done."""
 
 
 class Sampler(Samples):
@@ -160,8 +155,6 @@ class Sampler(Samples):
     def take(self, frame: FrameType | None, cpu: float) -> None:
         """Keep the stack that was running when the thread had used `cpu` seconds."""
         lines = []
-        if self.attribution is not None:
-            self.labels.append(self.attribution.innermost(frame))
         while frame is not None:
             code = frame.f_code
             self.codes[id(code)] = code  # kept alive, so that its id is not reused
@@ -350,17 +343,7 @@ def speedscope(sampler: Samples, ticks: list[int], unit: float) -> dict[str, Any
         "activeProfileIndex": 0,
         "profiles": [profile],
         "shared": {"frames": [_frame(sampler.codes[code], line) for code, line in frames]},
-        **spans_of(sampler, ticks),
     }
-
-
-def spans_of(sampler: Samples, ticks: list[int]) -> dict[str, Any]:
-    """Return whose work was done in each sample, under a key that speedscope does not know."""
-    if sampler.attribution is None:
-        return {}
-    samples = zip(sampler.labels, ticks, strict=True)
-    labels = [label for label, times in samples for _ in range(times)]
-    return {"schedprof_spans": sampler.attribution.record(labels)}
 
 
 def place_of(code: Any) -> tuple[str, str]:
@@ -385,8 +368,6 @@ async def start(
     if isinstance(dask_scheduler, OwnProcess) and not is_main:
         return {"problem": "not-main"}  # the main thread runs what is of interest there
     sampler = SignalSampler(interval) if is_main else ThreadSampler(interval)
-    if is_main:  # whose variables another thread must not look at
-        sampler.attribution = attribution_in(dask_scheduler)
     recording = CpuTimeRecording(client, sampler)
     if problem := recording.begin(time.monotonic() + timeout):
         recording.remove()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import wraps
@@ -12,8 +11,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from .choice import MOST_ALONE, Answer, Choice, in_offload_thread, is_import, untrace
-from .counted import TABLES, Callers, Counted, Offsets
-from .spans import NOBODY, SpanAttribution
+from .counted import Callers, Counted, Offsets
 
 FREE_TOOLS = (4, 3)
 """Tool numbers that Python reserves for no particular kind of tool."""
@@ -35,9 +33,6 @@ _anybody: Callable[[], int] = int
 
 class Monitor(Counted):
     """Counts calls, and optionally bytecodes, of chosen code."""
-
-    depth = 1
-    """Frames from the code that an event is of to its callback."""
 
     def __init__(
         self,
@@ -267,13 +262,12 @@ class Monitor(Counted):
     def _on_start(self) -> Callable[..., object]:
         threads, ident, starts, armed = self.threads, self.ident, self.starts, self.armed
         pausing, bodies, disable = self.pausing, self.bodies, monitoring().DISABLE
-        depth = self.depth
         note = self.callers.note if self.callers else None
 
         def start(code: CodeType, offset: int) -> object:
             key = id(code)
             if key not in armed:
-                answer = self._find(sys._getframe(depth))
+                answer = self._find(sys._getframe(1))
                 if answer is not Answer.YES:
                     return disable if answer is Answer.NEVER else None
             if ident() not in threads:
@@ -286,19 +280,19 @@ class Monitor(Counted):
                 return None
             starts[key][offset] += 1
             if note is not None:
-                note(sys._getframe(depth))
+                note(sys._getframe(1))
             return None
 
         return start
 
     def _on_resume(self) -> Callable[..., object]:
         threads, ident, entries, armed = self.threads, self.ident, self.entries, self.armed
-        bodies, disable, depth = self.bodies, monitoring().DISABLE, self.depth
+        bodies, disable = self.bodies, monitoring().DISABLE
 
         def resume(code: CodeType, offset: int) -> object:
             key = id(code)
             if key not in armed:
-                answer = self._find(sys._getframe(depth))
+                answer = self._find(sys._getframe(1))
                 if answer is not Answer.YES:
                     return disable if answer is Answer.NEVER else None
             if ident() not in threads:
@@ -342,7 +336,7 @@ class Monitor(Counted):
     def _throw(self, code: CodeType, offset: int, error: BaseException) -> None:
         """Note an error thrown into a generator, which leaves before any instruction runs."""
         if id(code) not in self.armed:
-            self._find(sys._getframe(self.depth))
+            self._find(sys._getframe(1))
         if self._is_of_thread():
             self.thrown = id(code)
 
@@ -361,114 +355,3 @@ class Monitor(Counted):
             code, offset = self.raised
             if code in self.armed and (not self.paused_by or code in self.bodies):
                 self.exits[code][offset] += 1
-
-
-class Now(Mapping[int, Any]):
-    """A table of counts: that of the span which the calling thread works for."""
-
-    def __init__(self, tables: Mapping[int, Mapping[str, Any]], name: str) -> None:
-        self.tables, self.name = tables, name
-
-    def __getitem__(self, code: int) -> Any:
-        return self.tables[get_ident()][self.name][code]
-
-    def __iter__(self) -> Any:
-        return iter(self.tables[get_ident()][self.name])
-
-    def __len__(self) -> int:
-        return len(self.tables[get_ident()][self.name])
-
-
-class MonitorBySpan(Monitor):
-    """Counts for the span whose work is done; the sum over all is what a plain monitor counts."""
-
-    depth = 2  # a callback below calls the one of the plain monitor
-
-    def __init__(self, attribution: SpanAttribution, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.attribution = attribution
-        empty = {name: type(getattr(self, name)) for name in TABLES}
-        factories = {name: getattr(self, name).default_factory for name in TABLES}
-        self.parts: defaultdict[str, dict[str, Any]] = defaultdict(
-            lambda: {name: empty[name](factories[name]) for name in TABLES}
-        )
-        """Tables of each label."""
-        self.stretches: defaultdict[int, list[str]] = defaultdict(list)
-        """Labels of the stretches of work that each thread is in, the innermost last."""
-        self.now: defaultdict[int, dict[str, Any]] = defaultdict(lambda: self.parts[NOBODY])
-        """Tables of the label for which each thread works."""
-        for name in TABLES:
-            setattr(self, name, Now(self.now, name))
-
-    def labels(self) -> list[str]:
-        return list(self.parts)
-
-    def counted_for(self, label: str) -> Counted:
-        counted = Counted()
-        vars(counted).update(self.parts[label], armed=self.armed)
-        return counted
-
-    def calls_of(self, code: CodeType) -> int:
-        """Return how often it was called, whoever for."""
-        return sum(self.counted_for(label).calls_of(code) for label in self.labels())
-
-    def executed(self, code: CodeType) -> Mapping[int, int]:
-        """Return how often each of its instructions ran, whoever for."""
-        sums: defaultdict[int, int] = defaultdict(int)
-        for label in self.labels():
-            for offset, times in self.counted_for(label).executed(code).items():
-                sums[offset] += times
-        return sums
-
-    def _callbacks(self) -> tuple[Callbacks, Callbacks]:
-        """Return callbacks that begin and end stretches around those of the plain monitor."""
-        events = monitoring().events
-        before = {events.PY_START, events.PY_RESUME, events.PY_THROW}
-        after = {events.PY_RETURN, events.PY_YIELD, events.PY_UNWIND}
-        local, wide = super()._callbacks()
-        for callbacks in (local, wide):
-            for event in before & callbacks.keys():
-                callbacks[event] = self._beginning(callbacks[event])
-            for event in after & callbacks.keys():
-                callbacks[event] = self._ending(callbacks[event])
-        return local, wide
-
-    def _beginning(self, callback: Callable[..., object]) -> Callable[..., object]:
-        stretches = self.attribution.stretches
-
-        def begin(code: CodeType, *args: object) -> object:
-            if id(code) in stretches:
-                self._enter(sys._getframe(1))
-            return callback(code, *args)
-
-        return begin
-
-    def _ending(self, callback: Callable[..., object]) -> Callable[..., object]:
-        stretches = self.attribution.stretches
-
-        def end(code: CodeType, *args: object) -> object:
-            result = callback(code, *args)
-            if id(code) in stretches:
-                self._leave_stretch()
-            return result
-
-        return end
-
-    def _enter(self, frame: FrameType) -> None:
-        """Begin a stretch; one of which nobody knows whose it is goes on with the outer one's.
-
-        Its end is seen whether or not its code is counted.
-        """
-        if id(frame.f_code) not in self.armed and self._find(frame) is not Answer.YES:
-            self._arm(frame.f_code)
-        thread, label = get_ident(), self.attribution.label_of(frame)
-        under_way = self.stretches[thread]
-        under_way.append(label or (under_way[-1] if under_way else NOBODY))
-        self.now[thread] = self.parts[under_way[-1]]
-
-    def _leave_stretch(self) -> None:
-        thread = get_ident()
-        under_way = self.stretches[thread]
-        if under_way:  # else it had begun before the recording
-            under_way.pop()
-        self.now[thread] = self.parts[under_way[-1] if under_way else NOBODY]

@@ -6,16 +6,14 @@ import asyncio
 import dis
 import sys
 import threading
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
-from copy import copy
 from types import CodeType, FrameType
 from typing import Any
 
 from .choice import BODY, MOST_ALONE, Answer, Choice, in_offload_thread, is_import, untrace
 from .counted import Callers
-from .spans import NOBODY, SpanAttribution
 
 Tracer = Callable[[FrameType, str, Any], Any]
 
@@ -44,7 +42,6 @@ class Opcodes:
         others: RunOnLoops | None = None,
         periodic: Iterable[Any] = (),
         callers: Callers | None = None,
-        attribution: SpanAttribution | None = None,
     ) -> None:
         """Prepare to count.
 
@@ -56,7 +53,6 @@ class Opcodes:
             others: runs a function on the threads of other event loops.
             periodic: Tornado's callbacks, of which those of the clockwork are not traced.
             callers: counts who calls, if that is wanted; instructions are then counted one by one.
-            attribution: tells whose work is done, if the counts of each span are wanted apart.
         """
         self.choice = choice
         self.clockwork = {id(code) for code in clockwork}
@@ -64,13 +60,10 @@ class Opcodes:
         self.alone = {id(code) for code in alone}
         self.bytecodes = bytecodes
         self.callers = callers
-        self.attribution = attribution
         self.others = others
         self.threads: list[ThreadOpcodes] = []
         self.before: Any = None
         """What traced new threads before."""
-        self.only: str | None = None
-        """The label that it tells the counts of; None for all."""
 
     def begin(self) -> bool:
         """Start to count; False if another tool traces this thread."""
@@ -103,7 +96,6 @@ class Opcodes:
             self.alone,
             bytecodes=self.bytecodes,
             callers=self.callers,
-            attribution=self.attribution,
         )
         self.threads.append(counter)
         return counter
@@ -146,19 +138,9 @@ class Opcodes:
             sums.update(tally.executed)
         return sums
 
-    def labels(self) -> list[str]:
-        """Return all labels of spans that something was counted for."""
-        return list({label: None for thread in self.threads for label in thread.parts})
-
-    def counted_for(self, label: str) -> Opcodes:
-        counter = copy(self)
-        counter.only = label
-        return counter
-
     def _tallies(self, code: CodeType) -> list[Tally]:
-        labels = self.labels() if self.only is None else [self.only]
-        parts = (thread.parts[label] for thread in self.threads for label in labels)
-        return [part[id(code)] for part in parts if id(code) in part]
+        threads = [thread.tallies for thread in self.threads]
+        return [tallies[id(code)] for tallies in threads if id(code) in tallies]
 
 
 class ThreadOpcodes:
@@ -172,21 +154,13 @@ class ThreadOpcodes:
         *,
         bytecodes: bool,
         callers: Callers | None = None,
-        attribution: SpanAttribution | None = None,
     ) -> None:
         self.choice = choice
         self.clockwork, self.alone = clockwork, alone
         self.bytecodes = bytecodes
         self.callers = callers
-        self.attribution = attribution
-        self.stretches: Container[int] = attribution.stretches if attribution else ()
-        """The `id` of code that begins a stretch of work for one span."""
-        self.under_way: list[str] = []
-        """Labels of the stretches that this thread is in, the innermost last."""
-        self.parts: defaultdict[str, dict[int, Tally]] = defaultdict(dict)
-        """Counts of the code that was called, by the label of whose work that was."""
-        self.tallies = self.parts[NOBODY]
-        """Those of the label for which this thread works."""
+        self.tallies: dict[int, Tally] = {}
+        """Counts of the code that was called."""
         self.refused: dict[int, CodeType] = {}
         """Code that is never counted; held, so that no other code gets its `id`."""
         self.is_paused = False
@@ -204,37 +178,11 @@ class ThreadOpcodes:
             return None
         if id(code) in self.clockwork:
             return self._pause(frame)
-        if id(code) in self.stretches:
-            return self._stretch(frame)
-        return self._traced(frame)
-
-    def _traced(self, frame: FrameType) -> Tracer | None:
-        tally = self.tallies.get(id(frame.f_code)) or self._taken(frame)
+        tally = self.tallies.get(id(code)) or self._taken(frame)
         if tally is not None:
             return self._count(frame, tally)
         # What an import calls is not counted, whichever module it is of.
         return self._pause(frame) if is_import(frame) and not self.is_paused else None
-
-    def _stretch(self, frame: FrameType) -> Tracer:
-        """Count for another span until this frame returns, raises or waits."""
-        assert self.attribution is not None
-        outer = self.under_way[-1] if self.under_way else NOBODY
-        self._work_for([*self.under_way, self.attribution.label_of(frame) or outer])
-        trace = self._traced(frame)
-        frame.f_trace_lines = False
-
-        def until_return(frame: FrameType, event: str, argument: Any) -> Tracer:
-            if trace is not None:
-                trace(frame, event, argument)
-            if event == "return":
-                self._work_for(self.under_way[:-1])
-            return until_return
-
-        return until_return
-
-    def _work_for(self, under_way: list[str]) -> None:
-        self.under_way = under_way
-        self.tallies = self.parts[under_way[-1] if under_way else NOBODY]
 
     def _taken(self, frame: FrameType) -> Tally | None:
         """Return a tally for code that is called for the first time, if it is chosen."""

@@ -107,22 +107,6 @@ TOUCHPOINTS = (
         ),
     ),
     Touchpoint(
-        "agent/spans.py",
-        "costs by span: work belongs to the span of its caller, or to none",
-        (
-            "distributed.scheduler:SchedulerState._transition",
-            "distributed.scheduler:Scheduler.handle_task_finished",
-            "distributed.scheduler:Scheduler.handle_task_erred",
-            "distributed.scheduler:Scheduler.handle_long_running",
-            "distributed.scheduler:Scheduler.release_worker_data",
-            "distributed.stealing:WorkStealing.move_task_confirm",
-            "distributed.stealing:WorkStealing.move_task_request",
-            "distributed.scheduler:Scheduler.update_graph",
-            "distributed.scheduler:_materialize_graph",
-            "dask.order:order",
-        ),
-    ),
-    Touchpoint(
         "judge/figures.py",
         "comparisons report calls and bytecodes that differ between runs of the same code",
         (

@@ -13,7 +13,7 @@ from pytest_schedprof.backends.contract import RawProfile, Recording, Setting
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import RecordingError, SchedprofError
-from pytest_schedprof.formats.counted import SpanFile, read_counts, with_more
+from pytest_schedprof.formats.counted import read_counts, with_more
 from pytest_schedprof.model.backend import JSON, Artifact
 from pytest_schedprof.model.profile import (
     CALLERS,
@@ -26,7 +26,6 @@ from pytest_schedprof.model.profile import (
     CostProfile,
     Function,
     Namer,
-    SpanCounts,
     compile_pattern,
     is_of,
     is_work,
@@ -56,8 +55,6 @@ class CountsOptions:
     """Count bytecodes as well as calls."""
     detail: bool = False
     """Count calls by caller and bytecodes by line, for `schedprof explain`."""
-    spans: bool = False
-    """Tell apart what is counted for each span of the test."""
 
 
 class WithClient:
@@ -132,7 +129,7 @@ class CountsBackend(RemoteBackend):
 
     def arguments(self, target: Target, timeout_s: float) -> tuple[Any, ...]:
         options = self.options
-        return (self._counted(), options.bytecodes, options.detail, options.spans, target.client_id)
+        return (self._counted(), options.bytecodes, options.detail, target.client_id)
 
     def refusal(
         self, answer: Mapping[str, Any], target: Target, timeout_s: float
@@ -170,7 +167,6 @@ class CountsBackend(RemoteBackend):
 
     def read(self, content: bytes, namer: Namer) -> CostProfile:
         file = read_counts(content)
-        spans = tuple(map(self._counts_of, file.spans))
         lacks = {} if any(CLIENT in counts for counts in file.functions.values()) else UNCOUNTED
         if not any(is_of(module_of(name), WORKERS) for name in file.functions):
             lacks = lacks | UNCOUNTED_SIDES
@@ -185,18 +181,8 @@ class CountsBackend(RemoteBackend):
             whole,
             lacks=lacks,
             is_everything=EVERYTHING in self.options.modules,
-            spans=spans,
             code=file.code,
         )
-
-    def _counts_of(self, span: SpanFile) -> SpanCounts:
-        """Return the sums of a span: parts of the whole, if there is one."""
-        if EVERYTHING in self.options.modules:
-            return SpanCounts(span.name, span.tasks, work_of(span.functions))
-        sums: Counter[str] = Counter()
-        for counts in span.functions.values():
-            sums.update(counts)
-        return SpanCounts(span.name, span.tasks, dict(sums))
 
 
 def work_of(functions: Mapping[Function, Mapping[str, int]]) -> dict[str, int]:

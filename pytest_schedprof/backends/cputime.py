@@ -2,67 +2,18 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
-
-import msgspec
 
 from pytest_schedprof.agent import cputime as agent
 from pytest_schedprof.backends.remote import RemoteRecording
 from pytest_schedprof.backends.sampling import RECORDED, SamplingBackend
 from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import BackendUnavailableError, RecordingError, SchedprofError
-from pytest_schedprof.formats import UNREADABLE
 from pytest_schedprof.formats.speedscope import holds_frame, name_frames, read_speedscope
 from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact, Machine
-from pytest_schedprof.model.profile import Namer, SampleProfile, SpanName, Thread
-
-
-class _Spans(msgspec.Struct):
-    names: list[tuple[str, ...]]
-    samples: list[int]
-    """Of each sample, the number of a name."""
-    tasks: list[tuple[tuple[str, ...], int]]
-
-
-class _File(msgspec.Struct):
-    schedprof_spans: _Spans | None = None
-
-
-def by_span(profile: SampleProfile, content: bytes) -> SampleProfile:
-    """Tell the stacks of a profile of one thread apart by the span whose work was done."""
-    spans = _read(content)
-    if spans is None or len(profile.threads) != 1:
-        return profile
-    (thread,) = profile.threads
-    if len(spans.samples) != len(thread.samples):
-        return profile
-    pairs = [
-        (index, spans.names[n]) for index, n in zip(thread.samples, spans.samples, strict=True)
-    ]
-    numbers: dict[tuple[int, SpanName], int] = {}
-    samples = array("q", (numbers.setdefault(pair, len(numbers)) for pair in pairs))
-    return replace(
-        profile,
-        stacks=tuple(profile.stacks[index] for index, _ in numbers),
-        threads=(Thread(thread.name, samples),),
-        whose=tuple(name for _, name in numbers),
-        span_tasks=dict(spans.tasks),
-    )
-
-
-def _read(content: bytes) -> _Spans | None:
-    """Return what the file tells, or None: it may be of another writer, or damaged."""
-    try:
-        spans = msgspec.json.decode(content, type=_File).schedprof_spans
-    except UNREADABLE:
-        return None
-    if spans and all(0 <= number < len(spans.names) for number in spans.samples):
-        return spans
-    return None
-
+from pytest_schedprof.model.profile import Namer, SampleProfile
 
 NOTED_MERGED = 0.2
 """Fraction of ticks merged with others above which a result has a warning."""
@@ -157,10 +108,9 @@ class CpuTimeBackend(SamplingBackend):
     def read(self, content: bytes, namer: Namer) -> SampleProfile:
         file = read_speedscope(content)
         mode = file.name.partition(" ")[2]  # it is `cputime` or `cputime thread`
-        profile = name_frames(
+        return name_frames(
             file, namer, backend=self.name, mode=mode, is_held_back=not mode, is_of_cpu=True
         )
-        return by_span(profile, content)
 
     @classmethod
     def notes(cls, scheduler: Machine, *, is_main_thread: bool) -> Mapping[str, str]:

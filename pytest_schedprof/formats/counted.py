@@ -129,14 +129,6 @@ class Decided:
         return {self.keys[key]: self.workers[worker] for key, worker in pairs}
 
 
-class SpanFile(msgspec.Struct, frozen=True):
-    """Counts for the spans of one name."""
-
-    name: tuple[str, ...]
-    tasks: int
-    functions: dict[str, dict[str, int]]
-
-
 class CountsFile(msgspec.Struct, frozen=True):
     """Counts over one recording."""
 
@@ -152,8 +144,6 @@ class CountsFile(msgspec.Struct, frozen=True):
     """Calls of each function by the function that called it; empty if they were not counted."""
     lines: dict[str, dict[int, int]] = {}
     """Instructions of each function by the line of its file; empty if they were not counted."""
-    spans: list[SpanFile] = []
-    """The same counts for the spans of each name; empty if they were not told apart."""
 
 
 def read_counts(content: bytes) -> CountsFile:

@@ -28,15 +28,8 @@ from pytest_schedprof.judge.owners import (
 )
 from pytest_schedprof.model.limit import MIN_SAMPLES, Estimate
 from pytest_schedprof.model.metric import CPU, SELF, SHARE
-from pytest_schedprof.model.profile import (
-    CostProfile,
-    Function,
-    SampleProfile,
-    SpanName,
-    Stack,
-    compile_pattern,
-)
-from pytest_schedprof.model.result import FunctionShare, OwnerShare, SampledShares, SpanCost
+from pytest_schedprof.model.profile import Function, SampleProfile, Stack, compile_pattern
+from pytest_schedprof.model.result import FunctionShare, OwnerShare, SampledShares
 
 MICROSECONDS = 1e6
 
@@ -204,10 +197,6 @@ class Shares:
     def of_owner(self, owner: str) -> Estimate:
         return self._estimate(lambda unit: unit.owners[owner])
 
-    def of_span(self, name: SpanName) -> Estimate:
-        """Return the share of samples in which work was done for the spans of that name."""
-        return self._estimate(lambda unit: unit.spans[name])
-
     def functions(self) -> tuple[FunctionShare, ...]:
         """Return the shares of all functions, the hottest first."""
         names = sorted(
@@ -277,30 +266,6 @@ def shares_of(
     )
 
 
-def counted_by_span(profiles: Iterable[CostProfile]) -> tuple[SpanCost, ...]:
-    """Add up what was counted for the spans of each name, the most expensive first."""
-    tasks: Counter[SpanName] = Counter()
-    sums: dict[SpanName, dict[str, float]] = {}
-    for profile in profiles:
-        for span in profile.spans:
-            tasks[span.name] += span.tasks
-            into = sums.setdefault(span.name, {})
-            for metric, amount in span.counts.items():
-                into[metric] = into.get(metric, 0) + amount
-    costs = (SpanCost(name, tasks[name], total) for name, total in sums.items())
-    return tuple(sorted(costs, key=lambda cost: (-max(cost.total.values(), default=0), cost.name)))
-
-
-def sampled_by_span(shares: Shares, profiles: Iterable[SampleProfile]) -> tuple[SpanCost, ...]:
-    """Return the share of the spans of each name, the largest first."""
-    tasks: Counter[SpanName] = Counter()
-    for profile in profiles:
-        tasks.update(dict(profile.span_tasks))
-    names = {*tasks, *shares.total.spans}
-    ordered = sorted(names, key=lambda name: (-shares.total.spans[name], name))
-    return tuple(SpanCost(name, tasks[name], share=shares.of_span(name)) for name in ordered)
-
-
 MIN_BLOCK_SAMPLES = 20
 """Fewest samples of a block: with fewer, blocks do not show how shares scatter."""
 
@@ -322,7 +287,6 @@ class Tally:
     inclusive: Counter[Function] = field(default_factory=Counter)
     own: Counter[Function] = field(default_factory=Counter)
     owners: Counter[str] = field(default_factory=Counter)
-    spans: Counter[SpanName] = field(default_factory=Counter)
 
     @property
     def busy_part(self) -> float:
@@ -341,7 +305,6 @@ class Tally:
         self.inclusive.update(other.inclusive)
         self.own.update(other.own)
         self.owners.update(other.owners)
-        self.spans.update(other.spans)
 
 
 def total(tallies: Iterable[Tally]) -> Tally:
@@ -382,7 +345,7 @@ def tally_blocks(profile: SampleProfile, block_count: int | None = None) -> list
     for k in range(count):
         borders = [(len(samples) * k // count, len(samples) * (k + 1) // count) for samples in busy]
         parts = [samples[start:stop] for samples, (start, stop) in zip(busy, borders, strict=True)]
-        blocks.append(_tally(kept, parts, profile.whose))
+        blocks.append(_tally(kept, parts))
     blocks[0].idle = sum(len(thread.samples) for thread in profile.threads) - sum(map(len, busy))
     blocks[0].empty = profile.empty_samples
     blocks[0].waiting = 0 if profile.is_of_cpu else _waiting(profile)
@@ -412,17 +375,13 @@ def blocks_for(busy_samples: int) -> int:
     return max(1, min(MAX_BLOCKS, busy_samples // MIN_BLOCK_SAMPLES))
 
 
-def _tally(
-    kept: Sequence[BusyStack | None], parts: Iterable[list[int]], spans: Sequence[SpanName]
-) -> Tally:
+def _tally(kept: Sequence[BusyStack | None], parts: Iterable[list[int]]) -> Tally:
     tally = Tally()
     for index, count in Counter(chain.from_iterable(parts)).items():
         if busy := kept[index]:
             tally.busy += count
             tally.owners[busy.owner] += count
             tally.own[busy.stack[-1]] += count
-            if spans:
-                tally.spans[spans[index]] += count
             for function in set(busy.stack):  # a set: recursion counts once
                 tally.inclusive[function] += count
     return tally

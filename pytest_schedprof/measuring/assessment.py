@@ -14,7 +14,7 @@ from pytest_schedprof.judge.costs import Costs, Unit, unit_of
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.phases import ClientCosts
 from pytest_schedprof.judge.reference import InTurns, Reference
-from pytest_schedprof.judge.shares import Shares, counted_by_span, sampled_by_span, shares_of
+from pytest_schedprof.judge.shares import Shares, shares_of
 from pytest_schedprof.judge.verdicts import Baseline, Measurements, judge
 from pytest_schedprof.measuring.recorder import Recorder, SegmentRecord
 from pytest_schedprof.model.comparison import Comparison
@@ -286,11 +286,6 @@ class _Recorded:
             warnings=tuple(dict.fromkeys(warnings)),
             doubt=next(filter(None, (profile.doubt for profile in profiles)), ""),
             hashes=tuple(profile.hash for profile in costs if profile.hash),
-            spans=(
-                sampled_by_span(measurements, [p for p in profiles if isinstance(p, SampleProfile)])
-                if isinstance(measurements, Shares)
-                else counted_by_span(costs)
-            ),
         )
 
 

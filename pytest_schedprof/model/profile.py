@@ -23,21 +23,6 @@ Stack: TypeAlias = tuple[Function, ...]
 """Functions from the thread's outermost to the innermost."""
 
 
-SpanName: TypeAlias = tuple[str, ...]
-"""Tags of a span of dask, from the outermost; empty for work that is for no task."""
-
-
-@dataclass(frozen=True, slots=True)
-class SpanCounts:
-    """What was counted for the spans of one name."""
-
-    name: SpanName
-    tasks: int
-    """Tasks that came to them in the recording."""
-    counts: Mapping[str, float]
-    """Amounts by metric."""
-
-
 @dataclass(frozen=True, slots=True)
 class Thread:
     """The samples of one thread, in the order in which they were taken."""
@@ -70,11 +55,6 @@ class SampleProfile:
     CPU time, too: that of beginning to wait."""
     sample_seconds: float = 0.0
     """Time by the clock that each sample stands for; 0 if it was sampled at steps of CPU time."""
-    whose: tuple[SpanName, ...] = ()
-    """Of each stack, the span whose work it was; empty if nobody knows. A stack that was seen for
-    several spans is there several times."""
-    span_tasks: Mapping[SpanName, int] = field(default_factory=dict)
-    """Tasks that came to the spans of each name in the recording."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +78,6 @@ class CostProfile:
     """Hash of everything that happened in the recording, if it can be told; else empty."""
     is_everything: bool = False
     """Whether it has all code that the scheduler ran, and no other: libraries and plugins too."""
-    spans: tuple[SpanCounts, ...] = ()
-    """What of `whole` belongs to which spans; empty if that was not told apart."""
     code: Mapping[Function, str] = field(default_factory=dict)
     """Digests of the code of functions, with spaces between them; empty if they are not known."""
 

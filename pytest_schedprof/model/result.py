@@ -9,7 +9,7 @@ from hashlib import blake2b
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Estimate, LimitResult, Verdict
-from pytest_schedprof.model.profile import Function, SpanName
+from pytest_schedprof.model.profile import Function
 
 IN_PROCESS = "in-process"
 OWN_VIRTUAL = "in-process, virtual time"
@@ -279,21 +279,6 @@ class MeasuredCosts:
 
 
 @dataclass(frozen=True, slots=True)
-class SpanCost:
-    """What of a backend's figures belongs to the spans of one name, in the whole window."""
-
-    name: SpanName
-    """Tags from the outermost; `default` where the test opened no span, and empty for work that is
-    for no single task or graph."""
-    tasks: int
-    """Tasks that came to these spans."""
-    total: dict[str, float] = field(default_factory=dict)
-    """Counted costs by metric."""
-    share: Estimate | None = None
-    """Share of the scheduler's busy samples, of a backend that samples."""
-
-
-@dataclass(frozen=True, slots=True)
 class BackendResult:
     """Results of one backend in its window."""
 
@@ -313,8 +298,6 @@ class BackendResult:
     """Why it cannot judge any limit; else empty."""
     hashes: tuple[str, ...] = ()
     """Hash of what happened in each recording, of a backend that can tell; else empty."""
-    spans: tuple[SpanCost, ...] = ()
-    """What belongs to which spans, the most expensive first; empty if that is not known."""
     left_out: int = 0
     """Bytes of files that were not kept, by the setting `keep`."""
 

@@ -189,7 +189,7 @@ def _as_in_row(result: Result) -> Result:
         shares = backend.shares
         if shares:
             shares = replace(shares, functions=tuple(tables.hottest(shares.functions, 1)))
-        backends.append(replace(backend, shares=shares, costs=None, spans=()))
+        backends.append(replace(backend, shares=shares, costs=None))
     return replace(result, backends=tuple(backends), null=())
 
 
@@ -206,7 +206,7 @@ def _environment() -> Environment:
     public = (pair for module in WORDS for pair in getmembers(module, isfunction))
     environment.filters |= {name: value for name, value in public if not name.startswith("_")}
     environment.filters |= {"breakable": breakable, "json": as_json, "worded": worded}
-    environment.filters |= {"numeric": lambda head, more="": f"n|{head}{more}"}
+    environment.filters |= {"numeric": lambda head: f"n|{head}"}
     environment.globals |= {
         "LISTED": tables.LISTED,
         "NEWS": changes.NEWS,

@@ -14,11 +14,7 @@ from pytest_schedprof.model.metric import (
     CALLS,
     CPU,
     INSTRUCTIONS,
-    METRICS,
-    SHARE,
-    readable,
 )
-from pytest_schedprof.model.profile import SpanName
 from pytest_schedprof.model.result import (
     IN_PROCESS,
     VALIDATED,
@@ -26,19 +22,14 @@ from pytest_schedprof.model.result import (
     BackendResult,
     Environment,
     Result,
-    SpanCost,
 )
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.report.changes import is_changed, regressions, scheduler_seconds, undecided
-from pytest_schedprof.report.tables import GRAVEST_FIRST, busy_time, describe, micros_per_sample
+from pytest_schedprof.report.tables import GRAVEST_FIRST, busy_time, describe
 from pytest_schedprof.report.words import (
     HASH_SHOWN,
     Fact,
-    Table,
-    bounds_of,
     counted,
-    micros,
-    percent,
     size_of,
 )
 from pytest_schedprof.store.runs import TestFiles
@@ -239,64 +230,6 @@ def evidence_notes(evidence: Sequence[Evidence]) -> Iterator[str]:
         kinds = ", ".join(piece.kind for piece in evidence if piece.missing == reason)
         yield f"no {kinds}: {reason}"
     yield from dict.fromkeys(text for piece in evidence for text in piece.notes)
-
-
-DEFAULT: SpanName = ("default",)
-NOBODY: SpanName = ()
-
-OUTSIDE = "outside of spans"
-FOR_NONE = "for no span: the event loop, messages, what the clock calls"
-
-
-def span_table(backend: BackendResult, test_id: str) -> Table | None:
-    """Return the costs of the spans that a test opened; None if it opened none.
-
-    Each row has the name, the number of tasks, a cost per task of these spans for each metric
-    (empty without tasks), their part of the whole, and its bounds; the last head says what the
-    parts are parts of.
-    """
-    spans = sorted(backend.spans, key=lambda span: span.name == NOBODY)
-    if all(span.name in (NOBODY, DEFAULT, (test_id,)) for span in spans):
-        return None
-    if backend.shares is None:
-        return _counted(spans, test_id)
-    busy = micros_per_sample(backend) * backend.shares.busy_samples * backend.window.tasks
-    rows = []
-    for span in spans:
-        assert span.share
-        cost = micros(span.share.value * busy / span.tasks) if span.tasks else ""
-        part, bounds = percent(span.share.value), bounds_of(span.share, SHARE)
-        rows.append((_label(span.name, test_id), span.tasks, cost, part, bounds))
-    return Table(("CPU", "busy samples"), rows)
-
-
-def _counted(spans: Sequence[SpanCost], test_id: str) -> Table:
-    columns = [name for name in METRICS if any(name in span.total for span in spans)]
-    main = min(columns, key=lambda name: METRICS[name].rank)
-    whole = sum(span.total.get(main, 0) for span in spans)
-    rows = [
-        (
-            _label(span.name, test_id),
-            span.tasks,
-            *(_per_task(span, name) for name in columns),
-            percent(span.total.get(main, 0) / whole if whole else 0),
-            "",
-        )
-        for span in spans
-    ]
-    return Table((*columns, main), rows)
-
-
-def _per_task(span: SpanCost, name: str) -> str:
-    return readable(span.total.get(name, 0) / span.tasks, METRICS[name]) if span.tasks else ""
-
-
-def _label(name: SpanName, test_id: str) -> str:
-    """Write the tags that the test gave; evidence opens a span of the test around them."""
-    if name == NOBODY:
-        return FOR_NONE
-    own = name[1:] if name[0] == test_id else name
-    return OUTSIDE if own in ((), DEFAULT) else " > ".join(own)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import Any, NamedTuple
 
 from pytest_schedprof.judge.limits import parsed_limit
 from pytest_schedprof.judge.owners import NOT_SCHEDULER, PLUMBING
@@ -37,7 +38,6 @@ from pytest_schedprof.report.words import (
     WHOLE_NAME,
     Fact,
     Interval,
-    Table,
     counted,
     interval_of,
     micros,
@@ -166,6 +166,15 @@ def grounds_of(finding: Finding, limit: Limit, more: int = 0) -> str:
 def dearest(functions: Sequence[FunctionCost], most: int) -> list[FunctionCost]:
     """Return the scheduler's most expensive functions; the record has them in that order."""
     return [function for function in functions if function.owner not in NOT_SCHEDULER][:most]
+
+
+class Table(NamedTuple):
+    """A table that several writers show: heads of its columns, and the cells of each row."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    left_out: int = 0
+    """Rows that are not shown."""
 
 
 def cost_table(

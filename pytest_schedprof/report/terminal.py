@@ -31,7 +31,6 @@ from pytest_schedprof.report.results import (
     left_out_words,
     main_versions,
     profile_files,
-    span_table,
     validating_tests,
 )
 from pytest_schedprof.report.tables import (
@@ -44,7 +43,6 @@ from pytest_schedprof.report.tables import (
     whole_costs,
 )
 from pytest_schedprof.report.words import (
-    Table,
     by_seed,
     counted,
     outcomes_of,
@@ -52,7 +50,7 @@ from pytest_schedprof.report.words import (
 )
 
 HOT_FUNCTIONS = 5
-"""Functions of each backend that are shown; with more of them, spans are shown too."""
+"""Functions of each backend that are shown."""
 
 OWNERS_SHOWN = 5
 COST_WIDTH = 16
@@ -67,8 +65,6 @@ def profile_lines(result: Result, most: int) -> Iterator[Line]:
     for backend in result.backends:
         yield Line(f"  {label_of(backend)}: {headline(backend)}")
         yield from _backend_lines(backend, most)
-        if most > HOT_FUNCTIONS and (spans := span_table(backend, result.test_id)):
-            yield from _span_lines(spans)
     yield from _evidence_lines(result.evidence)
 
 
@@ -100,17 +96,6 @@ def _backend_lines(backend: BackendResult, most: int) -> Iterator[Line]:
 
 def _warning_lines(backend: BackendResult) -> Iterator[Line]:
     return (Line(f"  warning: {text}", {"yellow": True}) for text in backend.warnings)
-
-
-def _span_lines(table: Table) -> Iterator[Line]:
-    """Return what belongs to which spans of a test."""
-    *columns, whole = table.heads
-    width = max(len(row[0]) for row in table.rows)
-    heads = _right_aligned(f"{column}/task" for column in columns)
-    yield Line(f"  {'spans':<{width}}   tasks {heads}  part of {whole}", {"light": True})
-    for name, tasks, *amounts, part, bounds in table.rows:
-        words = f"{part} ({bounds})" if bounds else part
-        yield Line(f"  {name:<{width}} {tasks or '':>7} {_right_aligned(amounts)}  {words}")
 
 
 def _evidence_lines(evidence: Sequence[Evidence]) -> Iterator[Line]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pytest_schedprof.formats.charts import Scale, plain
 from pytest_schedprof.judge.series import label_of
@@ -58,15 +58,6 @@ class Interval(NamedTuple):
     high: float
     limit: float | None = None
     before: float | None = None
-
-
-class Table(NamedTuple):
-    """A table that several writers show: heads of its columns, and the cells of each row."""
-
-    heads: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-    left_out: int = 0
-    """Rows that are not shown."""
 
 
 def name_of(subject: Function) -> Name:
