@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 from measured import ENVIRONMENT, counted, measured, sampled
 
 from pytest_schedprof.formats.speedscope import (
@@ -14,7 +15,6 @@ from pytest_schedprof.formats.speedscope import (
     Samples,
     SpeedscopeFile,
     name_frames,
-    write_speedscope,
 )
 from pytest_schedprof.judge.recordings import Names
 from pytest_schedprof.judge.shares import shares_of
@@ -57,8 +57,14 @@ def speedscope(stacks: Sequence[tuple[Function, ...]], order: Sequence[int]) -> 
         tuple(frames.setdefault(_frame(name, number), len(frames)) for name in stack)
         for number, stack in enumerate(stacks)
     ]
-    thread = Samples("MainThread", array("q", order), 0, 0.01)
-    return write_speedscope(SpeedscopeFile(list(frames), indexed, [thread]))
+    thread = {
+        "type": "sampled",
+        "name": "MainThread",
+        "startValue": 0,
+        "endValue": len(order) * 0.01,
+        "samples": [indexed[index] for index in order],
+    }
+    return msgspec.json.encode({"shared": {"frames": list(frames)}, "profiles": [thread]})
 
 
 def _frame(function: Function, number: int) -> Frame:

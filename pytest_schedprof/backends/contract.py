@@ -61,7 +61,7 @@ class Backend(ABC):
     """
 
     artifacts: ClassVar[tuple[Artifact, ...]]
-    """Files that a recording may become. Their kind says what opens and what exports them."""
+    """Files that a recording may become. Their kind says what opens them."""
 
     measures: ClassVar[frozenset[str]]
     """All metrics that it can measure, whatever its options."""

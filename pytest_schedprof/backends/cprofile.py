@@ -14,7 +14,7 @@ from pytest_schedprof.agent import cprofile as agent
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.errors import RecordingError
 from pytest_schedprof.formats.pstats import read_costs, write_pstats
-from pytest_schedprof.model.backend import CALLS, Artifact
+from pytest_schedprof.model.backend import JSON, Artifact
 from pytest_schedprof.model.profile import CostProfile, Namer
 
 PICTURE_S = 60.0
@@ -42,7 +42,7 @@ class CProfileBackend(RemoteBackend):
 
     name = "cprofile"
     rank = 30
-    artifacts = (Artifact("cprofile.json", CALLS),)
+    artifacts = (Artifact("cprofile.json", JSON),)
     options_type = CProfileOptions
     measures = frozenset({"calls", "seconds"})
     sees_threads = False
@@ -55,7 +55,7 @@ class CProfileBackend(RemoteBackend):
         return CostProfile(self.name, self.mode, read_costs(content, namer))
 
     def extras(self, content: bytes) -> Mapping[str, bytes]:
-        stats = write_pstats([content])
+        stats = write_pstats(content)
         has_tools = importlib.util.find_spec("gprof2dot") and shutil.which("dot")
         picture = {"cprofile.svg": draw(stats)} if self.options.callgraph and has_tools else {}
         return {"cprofile.pstats": stats, **picture}

@@ -9,13 +9,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any, TextIO
 
 from pytest_schedprof import __version__
 from pytest_schedprof.errors import SchedprofError, SettingsError, printable, quoted
 from pytest_schedprof.model.run import Done, Item
-from pytest_schedprof.store.run_directory import write
 
 COMMANDS = (
     "show",
@@ -151,19 +149,6 @@ def say(text: object = "", file: TextIO | None = None) -> None:
 def complain(text: object) -> None:
     """Print text on standard error."""
     say(text, sys.stderr)
-
-
-def write_output(output: str, content: bytes) -> None:
-    """Write the file that a user named.
-
-    Raises:
-        ArtifactError: if it cannot be written.
-    """
-    path = Path(output).resolve()
-    if path.exists() and not path.is_file():  # such as /dev/null, or a pipe
-        path.write_bytes(content)
-    else:
-        write(path, content)
 
 
 def add_directory(parser: argparse.ArgumentParser) -> None:

@@ -1,43 +1,32 @@
-"""`schedprof show`: list the tests of a run, or print or export one test's result."""
+"""`schedprof show`: list the tests of a run, or print one test's result."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 from statistics import median
 
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.cli.main import add_run, say, write_output
-from pytest_schedprof.errors import ArtifactError, SettingsError
-from pytest_schedprof.formats.exports import EXPORTS, backends_for, export_of
+from pytest_schedprof.cli.main import add_run, say
 from pytest_schedprof.formats.workload import SHIPPED, read_file
-from pytest_schedprof.model.backend import artifacts_of, rank_of
-from pytest_schedprof.model.options import listed
 from pytest_schedprof.model.workload import Result, Workload
 from pytest_schedprof.report.commands import as_json
 from pytest_schedprof.report.terminal import entry_lines, test_lines
-from pytest_schedprof.store.runs import KeptTest, find_run
+from pytest_schedprof.store.runs import find_run
 
 PURPOSE = "list the tests of a run, or print one: verdicts, hottest functions, costs, files"
 DESCRIPTION = (
-    "Prints a line for each test of a run, or everything that was recorded about one test, or with "
-    "--format its recordings of the scheduler for another tool; or what is in a recorded workload."
+    "Prints a line for each test of a run, or everything that was recorded about one test, or what "
+    "is in a recorded workload."
 )
 EXAMPLE = """\
 examples: schedprof                                   the tests of the newest run
           schedprof show test_shuffle
-          schedprof show test_shuffle --format collapsed -o shuffle.txt
           schedprof show monday.schedprof             graphs, tasks and workers of a workload
 
-speedscope and collapsed are made from samples, pstats from cProfile's files, chrometrace from a
-trace or from samples
-
-exit status: 0 whatever the verdicts, 1 if a file cannot be read or the recordings do not allow the
-format, 2 if TEST matches no test or more than one"""
-
-BINARY = "pstats"
+exit status: 0 whatever the verdicts, 1 if a file cannot be read, 2 if TEST matches no test or more
+than one"""
 
 WORKLOAD = ".schedprof"
 """End of the name of a recorded workload."""
@@ -50,11 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="show more functions")
     parser.add_argument("--json", action="store_true", help="print the record")
-    parser.add_argument("--format", choices=EXPORTS, help="write recordings in this format")
-    parser.add_argument("--backend", metavar="NAME", help="write recordings of this backend")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="file to write (default: standard output)"
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -65,11 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     kept = find_run(Path(arguments.directory))
     test = kept.test(arguments.test) if arguments.test else None
-    if arguments.format:
-        if test is None:
-            raise SettingsError("schedprof: --format is of one test: name it")
-        _export(test, arguments)
-    elif arguments.json:
+    if arguments.json:
         say(as_json(test.result if test else kept.record))
     else:
         known = BackendRegistry().facts
@@ -80,41 +60,6 @@ def run(arguments: argparse.Namespace) -> int:
         )
         say("\n".join(line.text for line in lines))
     return 0
-
-
-def _export(test: KeptTest, arguments: argparse.Namespace) -> None:
-    if arguments.format == BINARY and not arguments.output and sys.stdout.isatty():
-        raise SettingsError(
-            f"schedprof: {arguments.format} is a binary format: give a file with -o"
-        )
-    content = _exported(test, arguments)
-    if arguments.output is None:
-        sys.stdout.buffer.write(content)
-        sys.stdout.flush()
-    else:
-        write_output(arguments.output, content)
-
-
-def _exported(test: KeptTest, arguments: argparse.Namespace) -> bytes:
-    names, known = test.artifacts(arguments.backend), BackendRegistry().facts
-    recorded = sorted(test.result.backends, key=lambda backend: rank_of(backend.backend, known))
-    artifacts = [kind for backend in recorded for kind in artifacts_of(backend.backend, known)]
-    export = export_of(names, arguments.format, artifacts)
-    if export is None:
-        suffix = f" with {arguments.backend}" if arguments.backend else ""
-        forms = [form for form in EXPORTS if export_of(names, form, artifacts)]
-        sources = listed(backends_for(arguments.format, known.values()), "or")
-        removed = [backend.backend for backend in recorded if backend.left_out]
-        why = (
-            f"; recordings of {listed(removed)} were not kept, by --schedprof-keep"
-            if removed
-            else ""
-        )
-        raise ArtifactError(
-            f"schedprof: {arguments.format} needs a recording of {sources}; formats available for "
-            f"{test.result.test_id}{suffix}: {', '.join(forms) or 'none'}{why}"
-        )
-    return export.make([test.read(name) for name in export.names])
 
 
 MOST = 20

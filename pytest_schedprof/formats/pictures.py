@@ -133,15 +133,6 @@ def _closed(opened: list[tuple[str, int]], depth: int, now: int) -> Iterator[Fra
         yield FrameSpan(label, len(opened), start, now)
 
 
-def write_collapsed(file: SpeedscopeFile) -> bytes:
-    """Write a line for each stack, sorted: `thread;caller (file);callee (file) 12`."""
-    labels = [_safe(label_of(frame)) for frame in file.frames]
-    counts: Counter[str] = Counter()
-    for thread, stack, count in file.counted():
-        counts[";".join([_safe(thread) or "thread", *(labels[frame] for frame in stack)])] += count
-    return _lines(counts)
-
-
 def write_raw(file: SpeedscopeFile) -> bytes:
     """Write collapsed stacks as py-spy does: by line of code, and all threads together."""
     labels = [

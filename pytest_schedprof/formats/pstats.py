@@ -7,7 +7,6 @@ who loads it.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -36,16 +35,6 @@ class Costs(NamedTuple):
     own: float
     total: float
 
-    def plus(self, other: Costs) -> Costs:
-        return Costs(
-            self.primitive + other.primitive,
-            self.calls + other.calls,
-            self.own + other.own,
-            self.total + other.total,
-        )
-
-
-NOTHING = Costs(0, 0, 0.0, 0.0)
 
 Stats: TypeAlias = dict[Key, tuple[Costs, dict[Key, Costs]]]
 """Costs of each function, and of its callers."""
@@ -87,23 +76,16 @@ def read_costs(content: bytes, namer: Namer) -> dict[Function, dict[str, float]]
     return functions
 
 
-def write_pstats(contents: Sequence[bytes]) -> bytes:
-    """Write a file that `pstats` loads, with calls and seconds of all added up.
+def write_pstats(content: bytes) -> bytes:
+    """Write a file that `pstats` loads.
 
     Raises:
         FormatError: if the bytes are not what the agent sent.
     """
-    joined: Stats = {}
-    for content in contents:
-        for key, (costs, callers) in read_stats(content).items():
-            before, known = joined.get(key, (NOTHING, {}))
-            for caller, part in callers.items():
-                known[caller] = known.get(caller, NOTHING).plus(part)
-            joined[key] = before.plus(costs), known
     return marshal.dumps(
         {
             key: (*costs, {caller: tuple(part) for caller, part in callers.items()})
-            for key, (costs, callers) in joined.items()
+            for key, (costs, callers) in read_stats(content).items()
         }
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -174,31 +174,6 @@ def without_process(content: bytes, pid: int) -> bytes:
         profile for profile, name in zip(profiles, names, strict=True) if not name.startswith(start)
     ]
     return msgspec.json.encode({**whole, "profiles": kept})
-
-
-def write_speedscope(file: SpeedscopeFile) -> bytes:
-    profiles = [_profile(thread, file.stacks) for thread in file.threads]
-    return msgspec.json.encode(
-        {
-            "$schema": "https://www.speedscope.app/file-format-schema.json",
-            "exporter": "pytest-schedprof",
-            "activeProfileIndex": 0,
-            "profiles": profiles,
-            "shared": {"frames": file.frames},
-        }
-    )
-
-
-def _profile(thread: Samples, stacks: Sequence[tuple[int, ...]]) -> dict[str, object]:
-    return {
-        "type": "sampled",
-        "name": thread.thread,
-        "unit": "seconds",
-        "startValue": 0,
-        "endValue": len(thread.stacks) * thread.seconds,
-        "samples": [stacks[index] for index in thread.stacks],
-        "weights": [thread.seconds] * len(thread.stacks),
-    }
 
 
 def name_frames(

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """A format of files: what opens them, and so what `schedprof show` can make of them."""
+    """A format of files, which says what opens them."""
 
     opener: str
     """Name of what opens such a file, as `schedprof show` prints it."""
@@ -26,13 +26,10 @@ TRACE = FileKind(
 """A Chrome trace that a tracer wrote, plain or compressed with gzip."""
 
 TIMELINE = FileKind("Perfetto, or vizviewer", "drag it onto Perfetto (ui.perfetto.dev)")
-"""A Chrome trace made of samples. Exports are made of the samples themselves."""
+"""A Chrome trace made of samples."""
 
 PSTATS = FileKind("python -m pstats, or snakeviz", "python -m pstats FILE, or snakeviz FILE")
 """A file of Python's cProfile. Nothing of ours loads it."""
-
-CALLS = FileKind("", "any editor; it is JSON, and schedprof show makes .pstats of it")
-"""What cProfile measured, of which a file of cProfile is made."""
 
 PAGE = FileKind("a browser", "any browser")
 """A web page or a picture."""

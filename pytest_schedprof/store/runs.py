@@ -107,31 +107,6 @@ class KeptTest:
     path: Path
     result: Result
 
-    def artifacts(self, backend: str | None = None) -> list[str]:
-        """Return the names of the scheduler's files, of all backends or of one.
-
-        Raises:
-            SettingsError: if the test was not recorded with it; lists the backends.
-        """
-        known = [result.backend for result in self.result.backends]
-        if backend is not None and backend not in known:
-            raise SettingsError(
-                f"schedprof: {self.result.test_id} was not recorded with {backend!r}, "
-                f"only with {_listed(known)}"
-            )
-        chosen = [
-            recording for recording in self.result.backends if backend in (None, recording.backend)
-        ]
-        return [name for recording in chosen for name in recording.artifacts]
-
-    def read(self, name: str) -> bytes:
-        """Return the content of an artifact.
-
-        Raises:
-            ArtifactError: if it cannot be read.
-        """
-        return read_kept(inside(self.path, name))
-
 
 def read_test(path: Path) -> KeptTest:
     """Return the test whose artifacts are in a directory.

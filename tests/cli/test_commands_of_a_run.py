@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pstats
 import shutil
 import signal
 import subprocess
@@ -20,8 +19,6 @@ from support import ALONE, AUTOLOAD, HEADER, INI, Project
 from written_workloads import write_workload
 
 from pytest_schedprof.cli.main import main
-from pytest_schedprof.formats.exports import EXPORTS
-from pytest_schedprof.formats.speedscope import read_speedscope
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.model.workload import Graph, Group, Result, Task, WorkerEvent, Workload
 from pytest_schedprof.store.records import encode, read_record
@@ -101,6 +98,7 @@ def test_show_tells_all_of_a_test(session: Session, capsys: pytest.CaptureFixtur
     for part in ("\n  owners: ", "\n  counts: 20 tasks in ", "\ncluster: simulated, 2 workers"):
         assert part in text
     assert "\n  scheduler.viztracer.json.gz        vizviewer, or Perfetto\n" in text
+    assert "\n  scheduler.cprofile.pstats          python -m pstats, or snakeviz\n" in text
     for name in ("nothing", "test_it"):
         assert main(["show", name, "--run", directory]) == 2
         (line,) = capsys.readouterr().err.splitlines()
@@ -122,35 +120,6 @@ def test_without_a_command_it_lists_the_tests_of_the_newest_run(
     for arguments, record in (([], session.run / "run.json"), (["b`c"], kept)):
         assert main(["show", *arguments, "--json"]) == 0
         assert json.loads(capsys.readouterr().out) == json.loads(record.read_text())
-
-
-@pytest.mark.parametrize("form", EXPORTS)
-def test_every_format_is_made_of_what_backends_left(
-    session: Session, form: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "exported"
-    assert main(["show", KEPT, "--run", session.runs, "--format", form, "-o", str(file)]) == 0
-    content = file.read_bytes()
-    if form == "speedscope":
-        assert read_speedscope(content).threads[0].stacks
-    elif form == "collapsed":
-        assert content.startswith(b"event loop;")
-    elif form == "chrometrace":
-        assert len(json.loads(content)["traceEvents"]) > 1000
-    else:
-        assert pstats.Stats(str(file)).total_calls > 1000  # type: ignore[attr-defined]
-
-
-def test_a_format_that_cannot_be_made_names_what_can(
-    session: Session, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["show", KEPT, "--run", session.runs, "--format", "collapsed", "--backend"]
-    assert main([*arguments, "cprofile"]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "collapsed needs a recording of cputime or pyspy" in line
-    assert line.endswith(f"{KEPT} with cprofile: pstats")
-    assert main([*arguments, "pyspy"]) == 2
-    assert "only with cputime, counts, cprofile, viztracer" in capsys.readouterr().err
 
 
 COMMAND = [sys.executable, "-c", "from pytest_schedprof.cli.main import main; exit(main())"]

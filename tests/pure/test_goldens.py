@@ -215,7 +215,7 @@ def check_figures(test: KeptTest, backend: BackendResult) -> None:
     names = Names(functions_of(backend))
     units, samples = [], []
     for segment, file in zip(backend.window.segments, backend.artifacts, strict=True):
-        profile = reader.read(test.read(file), names)
+        profile = reader.read((test.path / file).read_bytes(), names)
         whole = {"cpu": segment.cpu_seconds, "transitions": segment.transitions}
         costs = [profile] if isinstance(profile, CostProfile) else []
         units.append(unit_of(segment.tasks, whole, costs, segment.scale))

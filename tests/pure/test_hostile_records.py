@@ -65,7 +65,6 @@ def commands(root: Path) -> list[list[str]]:
         ["history", str(root), "--all", "--markdown"],
         ["history", str(root), "--json"],
         ["open", "--write", "--run", new, "--history", "--against", old],
-        ["show", "test_0", "--run", new, "--format", "collapsed", "-o", "/dev/null"],
     ]
 
 
