@@ -141,38 +141,6 @@ def locked(directory: Path) -> Iterator[None]:
         os.close(descriptor)  # which releases the lock
 
 
-@contextmanager
-def in_use(directory: Path) -> Iterator[None]:
-    """Keep sessions from removing a run while somebody looks at it, where there are locks."""
-    if sys.platform == "win32":
-        yield
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def is_in_use(directory: Path) -> bool:
-    """Whether somebody looks at a run."""
-    if sys.platform == "win32":
-        return False
-    try:
-        descriptor = os.open(directory, os.O_RDONLY)
-    except OSError:  # another session has removed it
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return isinstance(error, BlockingIOError)
-    finally:
-        os.close(descriptor)
-    return False
-
-
 def _lock(directory: Path, descriptor: int) -> None:
     """Wait for the lock of a directory that is open as this descriptor."""
     deadline = time.monotonic() + LOCK_S

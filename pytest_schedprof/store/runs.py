@@ -23,7 +23,6 @@ from pytest_schedprof.store.run_directory import (
     AGAINST,
     RESULT_FILE,
     RUN_FILE,
-    is_in_use,
     safe_name,
 )
 
@@ -294,8 +293,8 @@ def removable(directory: Path, keep: int) -> list[KeptRun]:
     """Return all runs but the newest so many, the oldest first; the newest one always stays.
 
     Runs whose directory was renamed, is a link or has one beside it are left alone: a user did that
-    on purpose. So are those that a baseline was saved of, which has no samples, and those that
-    `schedprof open` serves. Runs whose session may still be running neither count nor are removed.
+    on purpose. So are those that a baseline was saved of, which has no samples. Runs whose session
+    may still be running neither count nor are removed.
     """
     needed = {file.stem for file in directory.glob("baselines/*/*.json")}
     linked = {path.resolve() for path in directory.glob("*") if path.is_symlink()}
@@ -309,9 +308,7 @@ def removable(directory: Path, keep: int) -> list[KeptRun]:
     return [
         run
         for run in mine[: -max(keep, 1)]
-        if safe_name(run.record.run_id) not in needed
-        and run.path.resolve() not in linked
-        and not is_in_use(run.path)
+        if safe_name(run.record.run_id) not in needed and run.path.resolve() not in linked
     ]
 
 

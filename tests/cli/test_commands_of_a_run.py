@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -22,7 +18,7 @@ from pytest_schedprof.cli.main import main
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.model.workload import Graph, Group, Result, Task, WorkerEvent, Workload
 from pytest_schedprof.store.records import encode, read_record
-from pytest_schedprof.store.run_directory import in_use, safe_name
+from pytest_schedprof.store.run_directory import safe_name
 from pytest_schedprof.store.runs import removable
 
 BODY = f"""{HEADER}
@@ -122,48 +118,25 @@ def test_without_a_command_it_lists_the_tests_of_the_newest_run(
         assert json.loads(capsys.readouterr().out) == json.loads(record.read_text())
 
 
-COMMAND = [sys.executable, "-c", "from pytest_schedprof.cli.main import main; exit(main())"]
-
-
-@contextmanager
-def opened(*arguments: str) -> Iterator[tuple[str, int, str]]:
-    """Run `schedprof open`; yield its line, port and path. It must end on Ctrl-C."""
-    command = [*COMMAND, "open", *arguments, "--no-browser"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        address, _, path = line.partition("http://127.0.0.1:")[2].partition(" ")[0].partition("/")
-        yield line, int(address), f"/{path}"
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=200)
-    assert (process.returncode, errors) == (0, "")
-
-
-def answered(port: int, path: str, host: str = "") -> tuple[int, bytes]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=200)
-    connection.request("GET", path, headers={"Host": host} if host else {})
-    response = connection.getresponse()
-    content = response.read()
-    connection.close()
-    return response.status, content
-
-
-def test_open_serves_a_run_and_nothing_beside_it(session: Session, tmp_path: Path) -> None:
-    run = tmp_path / "run"
+def test_open_opens_a_page_from_the_disk_and_writes_one_that_is_missing(
+    session: Session,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    run = tmp_path / "a run"
     shutil.copytree(session.run, run)
-    (tmp_path / "secret").write_text("secret")
-    (run / "link").symlink_to(tmp_path / "secret")
-    with opened("b`c", "--run", str(run)) as (line, port, path):
-        assert line.startswith(f"{run} is served at http://127.0.0.1:{port}/tests/test_it.py-")
-        assert json.loads(answered(port, f"{path}result.json")[1])["test_id"] == KEPT
-        assert answered(port, "/run.json") == (200, (run / "run.json").read_bytes())
-        for outside in ("/../secret", "/%2e%2e/secret", "/tests/../../secret", "/link"):
-            status, content = answered(port, outside)
-            assert status == 404
-            assert b"secret" not in content
-        assert answered(port, "/run.json", host=f"elsewhere.example:{port}")[0] == 403
+    page = run / "index.html"
+    (of_test,) = (file for file in run.glob("tests/*/index.html") if "a|b`c" in file.read_text())
+    assert main(["open", "--run", str(run)]) == 0
+    assert main(["open", "b`c", "--run", str(run), "--no-browser"]) == 0
+    assert capsys.readouterr().out == f"{page}\n{of_test}\n"
+    assert opened == [f"file://{tmp_path}/a%20run/index.html"]
+    page.unlink()
+    assert main(["open", "--run", str(run), "--no-browser"]) == 0
+    assert page.exists()
 
 
 def test_old_runs_go_and_whatever_else_there_is_stays(session: Session, tmp_path: Path) -> None:
@@ -186,8 +159,6 @@ def test_old_runs_go_and_whatever_else_there_is_stays(session: Session, tmp_path
     assert old(1) == ["run-1", "run-2", "run-3", "run-4"]
     (tmp_path / "baselines" / "main" / f"{safe_name('run-1')}.json").write_text("of this run")
     (tmp_path / "good").symlink_to(tmp_path / "run-2")
-    with in_use(tmp_path / "run-3"):
-        assert old(1) == ["run-4"]
     assert old(1) == ["run-3", "run-4"]
 
 
