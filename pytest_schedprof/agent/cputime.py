@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -11,7 +10,7 @@ import time
 from collections.abc import Iterator
 from itertools import pairwise
 from statistics import median
-from types import FrameType, SimpleNamespace
+from types import CodeType, FrameType
 from typing import Any
 
 from .perf_events import (
@@ -23,15 +22,7 @@ from .perf_events import (
     open_counter,
     send_signals,
 )
-from .recordings import (
-    OwnProcess,
-    Recording,
-    as_json,
-    begin,
-    under_way,
-    unnamed_memory,
-    whereabouts,
-)
+from .recordings import OwnProcess, Recording, as_json, begin, under_way
 
 SHORTEST = 0.0005
 """Seconds between two ticks at least: a handler must be over long before the next one."""
@@ -109,35 +100,22 @@ def beacon(sampler: Sampler, deadline: float) -> None:
         pass
 
 
-BEGIN, STACK, SAMPLE = "begin", "stack", "sample"
-"""Kinds of lines in a journal."""
-
-
-class Samples:
-    """Stacks, each with the thread's CPU time when it was seen."""
-
-    def __init__(self, mode: str, interval: float, started_at: float) -> None:
-        self.mode = mode
-        self.interval = interval
-        self.started_at = started_at
-        self.codes: dict[int, Any] = {}
-        """Code objects by their `id`."""
-        self.indexes: dict[tuple[Line, ...], int] = {}
-        self.order: list[int] = []
-        self.times: list[float] = []
-
-
-class Sampler(Samples):
-    """Base of both samplers: takes samples and writes them to a journal, too."""
+class Sampler:
+    """Base of both samplers: takes stacks, each with the thread's CPU time when it was seen."""
 
     mode = ""
     remedy = ""
     """What lets it sample at a higher rate; empty if nothing does."""
 
     def __init__(self, interval: float) -> None:
-        super().__init__(self.mode, interval, 0.0)
-        self.journal = unnamed_memory()
-        """What was sampled so far as lines of JSON, in a file that can survive this process."""
+        self.interval = interval
+        self.started_at = 0.0
+        """CPU time that the thread had used when sampling began."""
+        self.codes: dict[int, CodeType] = {}
+        """Code objects by their `id`."""
+        self.indexes: dict[tuple[Line, ...], int] = {}
+        self.order: list[int] = []
+        self.times: list[float] = []
 
     def begin(self) -> str:
         """Start to sample; return the reason if that is not possible, else ""."""
@@ -147,11 +125,6 @@ class Sampler(Samples):
         """Stop sampling and restore what was there before."""
         raise NotImplementedError
 
-    def begin_at(self, cpu: float) -> None:
-        """Note the CPU time that the thread had used when sampling began."""
-        self.started_at = cpu
-        self.note(BEGIN, self.mode, self.interval, cpu)
-
     def take(self, frame: FrameType | None, cpu: float) -> None:
         """Keep the stack that was running when the thread had used `cpu` seconds."""
         lines = []
@@ -160,20 +133,8 @@ class Sampler(Samples):
             self.codes[id(code)] = code  # kept alive, so that its id is not reused
             lines.append((id(code), frame.f_lineno or code.co_firstlineno))
             frame = frame.f_back
-        stack, known = tuple(lines), len(self.indexes)
-        index = self.indexes.setdefault(stack, known)
-        self.order.append(index)
+        self.order.append(self.indexes.setdefault(tuple(lines), len(self.indexes)))
         self.times.append(cpu)
-        if index == known:
-            self.note(STACK, [(*place_of(self.codes[code]), line) for code, line in stack])
-        self.note(SAMPLE, index, cpu)
-
-    def note(self, kind: str, *values: Any) -> None:
-        """Add a line to the journal."""
-        try:
-            os.write(self.journal, json.dumps([kind, *values]).encode() + b"\n")
-        except OSError:
-            pass  # no memory is left for it; the profile does not need it
 
 
 def late_tick(number: int, frame: FrameType | None) -> None:
@@ -186,7 +147,7 @@ class SignalSampler(Sampler):
     def begin(self) -> str:
         if signal.getitimer(signal.ITIMER_PROF) != (0.0, 0.0):
             return "busy"
-        self.begin_at(time.thread_time())
+        self.started_at = time.thread_time()
         self.previous = signal.signal(signal.SIGPROF, self.tick)
         signal.siginterrupt(signal.SIGPROF, False)  # system calls are restarted
         self.clock = finest_clock(self.interval)
@@ -218,7 +179,7 @@ class ThreadSampler(Sampler):
             return "unsafe"
         self.watched = threading.get_ident()
         self.clock = time.pthread_getcpuclockid(self.watched)
-        self.begin_at(time.clock_gettime(self.clock))
+        self.started_at = time.clock_gettime(self.clock)
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.run, name="schedprof-cputime", daemon=True)
         self.thread.start()
@@ -261,7 +222,7 @@ class CpuTimeRecording(Recording):
         self.sampler.end()
         unit = unit_of(self.sampler)
         ticks = list(ticks_of(self.sampler, unit))
-        self.content = file_of(self.sampler)
+        self.content = as_json(speedscope(self.sampler, ticks, unit))
         return {
             "mode": self.sampler.mode,
             "samples": len(ticks),
@@ -270,47 +231,14 @@ class CpuTimeRecording(Recording):
             "remedy": self.sampler.remedy,
         }
 
-    def survivor(self) -> dict[str, int]:
-        return whereabouts(self.sampler.journal)
 
-    def remove(self) -> None:
-        super().remove()
-        os.close(self.sampler.journal)
-
-
-def read_journal(journal: bytes) -> Samples:
-    """Return what a journal holds; its last line may have been cut off."""
-    (_, *begin), *lines = (json.loads(line) for line in journal.split(b"\n")[:-1])
-    samples = Samples(*begin)
-    numbers: dict[tuple[str, ...], int] = {}
-    for kind, *values in lines:
-        if kind == STACK:
-            stack = [
-                (numbers.setdefault((name, file), len(numbers)), n) for name, file, n in values[0]
-            ]
-            samples.indexes[tuple(stack)] = len(samples.indexes)
-        else:
-            samples.order.append(values[0])
-            samples.times.append(values[1])
-    samples.codes = {
-        number: SimpleNamespace(co_name=name, co_qualname=name, co_filename=file)
-        for (name, file), number in numbers.items()
-    }
-    return samples
-
-
-def file_of(samples: Samples) -> bytes:
-    unit = unit_of(samples)
-    return as_json(speedscope(samples, list(ticks_of(samples, unit)), unit))
-
-
-def unit_of(sampler: Samples) -> float:
+def unit_of(sampler: Sampler) -> float:
     """Return the CPU time between two samples: as requested, or what the kernel's clock allows."""
     gaps = [after - before for before, after in pairwise(sampler.times)]
     return max(sampler.interval, median(gaps)) if gaps else sampler.interval
 
 
-def ticks_of(sampler: Samples, unit: float) -> Iterator[int]:
+def ticks_of(sampler: Sampler, unit: float) -> Iterator[int]:
     """Return how many units of CPU time each sample stands for."""
     passed = 0
     for cpu in sampler.times:
@@ -319,7 +247,7 @@ def ticks_of(sampler: Samples, unit: float) -> Iterator[int]:
         passed = now
 
 
-def speedscope(sampler: Samples, ticks: list[int], unit: float) -> dict[str, Any]:
+def speedscope(sampler: Sampler, ticks: list[int], unit: float) -> dict[str, Any]:
     """Return the samples in speedscope's format, each repeated for its ticks."""
     frames: dict[Line, int] = {}
     stacks = [
@@ -346,13 +274,8 @@ def speedscope(sampler: Samples, ticks: list[int], unit: float) -> dict[str, Any
     }
 
 
-def place_of(code: Any) -> tuple[str, str]:
-    return code.co_qualname, code.co_filename
-
-
-def _frame(code: Any, line: int) -> dict[str, Any]:
-    name, file = place_of(code)
-    return {"name": name, "file": file, "line": line}
+def _frame(code: CodeType, line: int) -> dict[str, Any]:
+    return {"name": code.co_qualname, "file": code.co_filename, "line": line}
 
 
 async def start(

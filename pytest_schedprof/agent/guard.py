@@ -2,9 +2,8 @@
 
 A profiler that hangs while it holds the scheduler stopped also stops the agent, so another process
 must end it. Run as `python -c SOURCE SCHEDULER_PID PYSPY_PID`. The agent writes to the watchdog's
-standard input when py-spy has ended. If the input closes without that, the scheduler died: py-spy
-then has some time to write what it has sampled until then, and is killed if it takes longer. The
-watchdog imports little because it starts at the same time as py-spy.
+standard input when py-spy has ended. If the input closes without that, the scheduler died, and
+py-spy is killed. The watchdog imports little because it starts at the same time as py-spy.
 """
 
 import os
@@ -17,12 +16,6 @@ POLL_S = 0.5
 FROZEN_S = 5.0
 FORCED = 3
 """Exit status after the profiler was killed to free the scheduler."""
-
-WRITING_S = 10.0
-"""How long a profiler whose scheduler died may take to write its file."""
-
-WAITING_S = 0.5
-"""How long it may take before its wait for a dead scheduler is broken off, if it is in one."""
 
 
 def state(pid: int) -> str:
@@ -43,25 +36,14 @@ def switches(pid: int) -> str:
         return ""
 
 
-def status(pid: int, thread: int, key: str) -> str:
-    """Return a value that the kernel tells about a thread."""
+def is_killed(pid: int) -> bool:
+    """Return whether a SIGKILL is still to come to a process."""
     try:
-        with open(f"/proc/{pid}/task/{thread}/status") as file:
-            return next((line.split()[1] for line in file if line.startswith(f"{key}:")), "")
+        with open(f"/proc/{pid}/status") as file:
+            pending = next((line.split()[1] for line in file if line.startswith("ShdPnd:")), "0")
     except OSError:
-        return ""
-
-
-def has_signal(pid: int, thread: int, key: str, number: int) -> bool:
-    """Return whether a signal is in a set that the kernel tells, such as that of pending ones."""
-    return bool(int(status(pid, thread, key) or "0", 16) >> number - 1 & 1)
-
-
-def threads(pid: int) -> list[int]:
-    try:
-        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
-    except OSError:
-        return []
+        return False
+    return bool(int(pending, 16) >> signal.SIGKILL - 1 & 1)
 
 
 def signal_to(pid: int, number: int) -> None:
@@ -80,50 +62,10 @@ def birth(pid: int) -> str:
         return ""
 
 
-def has_ended(pid: int, born: str) -> bool:
-    """Return whether the process that was born then is gone, or a zombie."""
-    if os.path.isdir("/proc/self"):
-        return not born or birth(pid) != born or state(pid) in ("", "Z")
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
-
-
-def end(profiler: int, born: str, scheduler: int = 0) -> None:
-    """Wait until a profiler whose scheduler died has written its file; kill it if it hangs.
-
-    It is told to end, because one that samples children too goes on while one of them lives.
-    """
-    if has_ended(profiler, born):
-        return
-    signal_to(profiler, signal.SIGCONT)  # it may have been stopped
-    signal_to(profiler, signal.SIGINT)
-    if not ends_within(WAITING_S, profiler, born):
-        break_wait(scheduler, profiler)
-    if not ends_within(WRITING_S, profiler, born):
+def end(profiler: int, born: str) -> None:
+    """Kill the profiler, unless another process has its ID by now."""
+    if birth(profiler) == born:
         signal_to(profiler, signal.SIGKILL)
-
-
-def ends_within(seconds: float, profiler: int, born: str) -> bool:
-    deadline = time.monotonic() + seconds
-    while not has_ended(profiler, born) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return has_ended(profiler, born)
-
-
-def break_wait(scheduler: int, profiler: int) -> None:
-    """Break off the wait of a profiler that holds threads of a dead scheduler, if it does.
-
-    Killed at a bad moment, the scheduler's first thread does not end before the others do, and
-    py-spy holds these while it waits for the first one. A SIGBUS ends that wait: Rust's runtime
-    handles the first one, harmlessly, and has waits not go on after it.
-    """
-    held_by = {int(status(scheduler, thread, "TracerPid") or 0) for thread in threads(scheduler)}
-    for thread in held_by.intersection(threads(profiler)):
-        if has_signal(profiler, thread, "SigCgt", signal.SIGBUS):
-            signal_to(thread, signal.SIGBUS)
 
 
 def had_to_free(scheduler: int, profiler: int, born: str) -> bool:
@@ -136,8 +78,8 @@ def had_to_free(scheduler: int, profiler: int, born: str) -> bool:
         now = state(scheduler)
         # It was killed while the profiler held some of its threads. The kernel can leave the first
         # thread stopped for the profiler, with the signal still to come.
-        if now == "Z" or has_signal(scheduler, scheduler, "ShdPnd", signal.SIGKILL):
-            end(profiler, born, scheduler)
+        if now == "Z" or is_killed(scheduler):
+            end(profiler, born)
             continue
         if now not in ("T", "t"):
             frozen_since, by_signal = None, False
@@ -160,7 +102,7 @@ def guard(scheduler: int, profiler: int) -> int:
     if had_to_free(scheduler, profiler, born):
         return FORCED
     if not os.read(0, 1):  # closed: the scheduler died
-        end(profiler, born, scheduler)
+        end(profiler, born)
     return 0
 
 

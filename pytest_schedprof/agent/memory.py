@@ -26,9 +26,7 @@ class MemoryRecording(FileRecording):
 
     kind = "memray"
 
-    def __init__(
-        self, client: str, memray: ModuleType, flags: dict[str, bool], *, at_once: bool
-    ) -> None:
+    def __init__(self, client: str, memray: ModuleType, flags: dict[str, bool]) -> None:
         super().__init__(client, unnamed_file())
         # To compress the file at the end memray would need a name for another one.
         destination = memray.FileDestination(
@@ -37,8 +35,6 @@ class MemoryRecording(FileRecording):
         # Totals by stack at the peak and at the end instead of each allocation: a four hundredth of
         # the size where Python's own allocators are traced, but all of it is written at the end.
         file_format = memray.FileFormat.AGGREGATED_ALLOCATIONS
-        if at_once:
-            file_format = memray.FileFormat.ALL_ALLOCATIONS
         self.tracker = memray.Tracker(destination=destination, file_format=file_format, **flags)
 
     async def end(self, timeout: float) -> dict[str, Any]:
@@ -65,9 +61,7 @@ def track_nothing() -> None:
             return
 
 
-async def start(
-    flags: dict[str, bool], at_once: bool, client: str, dask_scheduler: Any = None
-) -> dict[str, Any]:
+async def start(flags: dict[str, bool], client: str, dask_scheduler: Any = None) -> dict[str, Any]:
     """Start a recording; return a `token` or a `problem`."""
     try:
         memray = importlib.import_module("memray")
@@ -75,7 +69,7 @@ async def start(
         return {"problem": "not-installed", "executable": sys.executable}
     if "memray" in under_way(dask_scheduler) or sys.getprofile() is not None:
         return {"problem": "busy"}
-    recording = MemoryRecording(client, memray, flags, at_once=at_once)
+    recording = MemoryRecording(client, memray, flags)
     try:
         recording.track()
     except RuntimeError as error:

@@ -59,13 +59,6 @@ class Recording:
     def piece(self, offset: int, length: int) -> bytes:
         return self.content[offset : offset + length]
 
-    def survivor(self) -> dict[str, int]:
-        """Return where the session finds what was recorded so far, should this process die.
-
-        Empty if that is only in the memory of this process.
-        """
-        return {}
-
     def unwatch(self) -> None:
         """Cancel the watch for a lost client; from here on somebody else ends the recording."""
         watch, self.watch = self.watch, None
@@ -84,16 +77,12 @@ class Recording:
 class FileRecording(Recording):
     """A recording whose content is in a file without a name.
 
-    Nobody has to delete the file. The session holds it open too, if it is on the same machine, and
-    can read it after this process died.
+    Nobody has to delete the file.
     """
 
     def __init__(self, client: str, descriptor: int) -> None:
         super().__init__(client)
         self.descriptor = descriptor
-
-    def survivor(self) -> dict[str, int]:
-        return whereabouts(self.descriptor)
 
     def size(self) -> int:
         return os.fstat(self.descriptor).st_size
@@ -123,13 +112,6 @@ def path_of(descriptor: int) -> str:
     return f"{directory}/{descriptor}"
 
 
-def whereabouts(descriptor: int) -> dict[str, int]:
-    """Return what another process of this machine needs to find a file that is open here."""
-    status = os.fstat(descriptor)
-    address = {"pid": os.getpid(), "descriptor": descriptor}
-    return {**address, "device": status.st_dev, "inode": status.st_ino}
-
-
 def under_way(holder: Any) -> list[str]:
     """Return the kinds of the recordings that are at work."""
     return [recording.kind for recording in getattr(holder, RECORDINGS, {}).values()]
@@ -142,13 +124,12 @@ def keep(holder: Any, recording: Recording) -> None:
 def begin(holder: Any, recording: Recording) -> dict[str, Any]:
     """Store a recording that is proven to be at work and watch its client.
 
-    Returns its `token`, and where its `survivor` is.
+    Returns its `token`.
     """
     keep(holder, recording)
-    if isinstance(holder, OwnProcess):  # the session would die with it
-        return {"token": recording.token, "survivor": {}}
-    recording.watch = asyncio.ensure_future(_end_without_client(holder, recording))
-    return {"token": recording.token, "survivor": recording.survivor()}
+    if not isinstance(holder, OwnProcess):  # the session would die with it
+        recording.watch = asyncio.ensure_future(_end_without_client(holder, recording))
+    return {"token": recording.token}
 
 
 async def forget(holder: Any, token: str) -> list[str]:
@@ -252,10 +233,6 @@ class ChildRecording(FileRecording):
         self.log_file = unnamed_memory()
         self.proven_at = 0.0
         self.forced = ""
-
-    def survivor(self) -> dict[str, int]:
-        """Return where the session finds the file, which the profiler writes when it ends."""
-        return {**super().survivor(), "writer": self.profiler.pid}
 
     def spawn(self, command: list[str], more: Mapping[str, str]) -> None:
         """Start the profiler in a session of its own, which a Ctrl-C does not reach.

@@ -56,9 +56,6 @@ class CpuTimeRecording(RemoteRecording):
             )
         return tuple(warnings)
 
-    def restore(self, content: bytes) -> bytes:
-        return agent.file_of(agent.read_journal(content))
-
     def verify(self, content: bytes) -> None:
         if not holds_frame(content, agent.beacon.__name__, agent.beacon.__code__.co_filename):
             raise RecordingError(

@@ -47,9 +47,6 @@ class MemrayOptions:
     trace_python_allocators: bool = True
     """Count each object. Without it, Python's allocator is counted by what it takes from the
     system: a megabyte at a time, and nothing if an earlier window happened to leave it room."""
-    at_once: bool = False
-    """Write each allocation when it happens instead of totals at the end: the file survives the
-    scheduler, but is some hundred times as large."""
 
 
 class MemrayRecording(RemoteRecording):
@@ -98,7 +95,7 @@ class MemrayBackend(RemoteBackend):
             "native_traces": self.options.native,
             "trace_python_allocators": self.options.trace_python_allocators,
         }
-        return (flags, self.options.at_once, target.client_id)
+        return (flags, target.client_id)
 
     def refusal(
         self, answer: Mapping[str, Any], target: Target, timeout_s: float

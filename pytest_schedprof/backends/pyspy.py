@@ -131,15 +131,8 @@ class PySpyRecording(RemoteRecording):
         self._watchdog = answer["watchdog"]
 
     def stop(self, *, timeout_s: float) -> RawProfile:
-        return self._without_watchdog(super().stop(timeout_s=timeout_s))
-
-    def salvage(self) -> RawProfile | None:
-        """Return the same of what survived the scheduler."""
-        raw = super().salvage()
-        return None if raw is None else self._without_watchdog(raw)
-
-    def _without_watchdog(self, raw: RawProfile) -> RawProfile:
         """Leave out the watchdog, which py-spy takes for one of the scheduler's own children."""
+        raw = super().stop(timeout_s=timeout_s)
         if not self._options.subprocesses:
             return raw
         return replace(raw, content=without_process(raw.content, self._watchdog))

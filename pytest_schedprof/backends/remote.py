@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, ClassVar
 
-from pytest_schedprof.agent import guard, recordings
+from pytest_schedprof.agent import recordings
 from pytest_schedprof.backends.contract import Backend, RawProfile, Recording
 from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import BackendUnavailableError, RecordingError, SchedprofError
@@ -17,9 +15,6 @@ CHUNK_BYTES = 4 * 2**20
 
 FULL_BYTES = 64 * 2**10
 """Free bytes below which a disk counts as full: profilers write in blocks."""
-
-UP_TO_THE_FAULT = "up to the fault: the scheduler was lost before the window ended"
-"""The warning and the doubt of a profile that survived its scheduler."""
 
 
 class RemoteRecording:
@@ -32,18 +27,12 @@ class RemoteRecording:
         """Take over the recording that the agent began.
 
         Args:
-            answer: of the agent: the `token`, and perhaps a `survivor`, which says where to find
-                what was recorded so far if the target dies.
+            answer: of the agent, with the `token`.
             backend: whose recording it is.
         """
         self._target = target
         self._token = answer["token"]
         self._backend = backend
-        self._survivor: Mapping[str, int] = answer.get("survivor", {})
-        self._held = hold(self._survivor)
-        self._let_go: Callable[[], object] = lambda: None
-        if self._held is not None:  # closed at the latest with this object, as after a Ctrl-C
-            self._let_go = weakref.finalize(self, _close, self._held)
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the warnings for a recording, by the agent's answer when it ended.
@@ -60,39 +49,6 @@ class RemoteRecording:
     def verify(self, content: bytes) -> None:
         """Raise RecordingError for a file that lacks the proof that the profiler was at work."""
 
-    def restore(self, content: bytes) -> bytes:
-        """Return the file that the backend reads, made of what survived the target.
-
-        Raises:
-            RecordingError: if nothing can be made of it.
-        """
-        return content
-
-    def salvage(self) -> RawProfile | None:
-        """Return what was recorded until the target was lost; None if nothing survived it."""
-        if self._held is None:
-            return None
-        self._await_writer()
-        try:
-            content = self.restore(os.pread(self._held, os.fstat(self._held).st_size, 0))
-            self.verify(content)
-        except (OSError, RecordingError):  # a test may have closed its descriptors
-            return None
-        finally:
-            self._let_go()
-        return RawProfile(content, (UP_TO_THE_FAULT,), UP_TO_THE_FAULT)
-
-    def _await_writer(self) -> None:
-        """Wait until another process of the target's machine has written the file, if one does.
-
-        The writer is told to end, because the target may hang. A writer that hangs too is killed,
-        because it may hold a dead target.
-        """
-        writer = self._survivor.get("writer", 0)
-        if not has_open(writer, self._survivor):  # it has ended, or none is needed
-            return
-        guard.end(writer, guard.birth(writer))
-
     def stop(self, *, timeout_s: float) -> RawProfile:
         """End the recording, check that it did its work, and fetch its file."""
         answer = self._end(timeout_s)
@@ -107,7 +63,6 @@ class RemoteRecording:
                 content = self._fetch(answer["size"])
             finally:
                 faults = self._target.call(recordings.discard, self._token)
-            self._let_go()
             self.verify(content)
         except RecordingError as error:
             raise _for_want_of_room(error, answer, self._target.label) from error
@@ -115,7 +70,6 @@ class RemoteRecording:
 
     def abandon(self, *, timeout_s: float) -> None:
         """End the recording and delete its file unread."""
-        self._let_go()
         self._end(timeout_s)
         self._target.call(recordings.discard, self._token)
 
@@ -145,39 +99,6 @@ def _for_want_of_room(
         f"not complete: make room, or start it with another TMPDIR "
         f"({str(error).removeprefix('schedprof: ')})"
     )
-
-
-def hold(survivor: Mapping[str, int]) -> int | None:
-    """Open a file that a process of this machine has open; None if there is no such file here.
-
-    The process may be on another machine, where its number means another process.
-    """
-    if not survivor or not has_open(survivor["pid"], survivor):
-        return None
-    try:
-        return os.open(_place(survivor["pid"], survivor), os.O_RDONLY)
-    except OSError:
-        return None
-
-
-def has_open(pid: int, survivor: Mapping[str, int]) -> bool:
-    """Whether a process has the file open, and is thus the one that was meant."""
-    try:
-        status = os.stat(_place(pid, survivor))
-    except OSError:
-        return False
-    return (status.st_dev, status.st_ino) == (survivor["device"], survivor["inode"])
-
-
-def _place(pid: int, survivor: Mapping[str, int]) -> str:
-    return f"/proc/{pid}/fd/{survivor['descriptor']}"
-
-
-def _close(descriptor: int) -> None:
-    try:
-        os.close(descriptor)
-    except OSError:
-        pass  # the test closed it
 
 
 OWN_PROCESS = "a scheduler in a process of its own, as that of the fixture schedprof_scheduler"

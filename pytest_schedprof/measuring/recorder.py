@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import time as now  # tests may leave `time.time` patched
 from typing import Any, TypeAlias
 
 from pytest_schedprof.agent import facts, recordings
@@ -30,15 +29,9 @@ class SegmentRecord:
 
 
 def _optional(recording: Recording, method: str, **arguments: Any) -> Any:
-    """Call a method that few recordings have, such as `salvage`; without it return None."""
+    """Call a method that few recordings have, such as `end_here`; without it return None."""
     call = getattr(recording, method, None)
     return call(**arguments) if call else None
-
-
-def _salvaged(recording: Recording) -> RawProfile | None:
-    """Return what survived the scheduler."""
-    raw: RawProfile | None = _optional(recording, "salvage")
-    return raw
 
 
 def _segment_between(before: dict[str, Any], after: dict[str, Any]) -> Segment:
@@ -88,7 +81,6 @@ def no_watch() -> Callable[[], Mapping[str, float]]:
 class _Open:
     """A segment that is being recorded."""
 
-    begun_at: float
     before: dict[str, Any] = field(default_factory=dict)
     is_recording_asked: bool = False
     """Whether the scheduler was asked to record, even if it has not answered."""
@@ -186,7 +178,7 @@ class Recorder:
         self._finish()
         if self.errors:
             return
-        opened = _Open(now())
+        opened = _Open()
         with self._keeping_trouble(), self._unless_interrupted(opened):
             try:
                 self._settle()
@@ -211,7 +203,7 @@ class Recorder:
             return
         client = dict(opened.unwatch())
         if death := self._death(0):
-            self._lose(f"schedprof: {death}", opened if keep else None, client)
+            self._lose(f"schedprof: {death}")
         elif not keep:
             self._abandon(opened)
         else:
@@ -219,25 +211,11 @@ class Recorder:
                 try:
                     self.rounds[-1].append(self._close(opened, client))
                 except SchedulerLostError as error:  # it can die, or be seen to, only now
-                    self._lose(str(self._explained(error)), opened, client)
+                    self._lose(str(self._explained(error)))
         self._end_here(opened)
 
-    def _lose(self, death: str, kept: _Open | None, client: dict[str, float]) -> None:
-        is_kept = kept is not None and self._salvage(kept, client)
-        fate = "its profile is kept up to then" if is_kept else "its profile is lost"
-        self.errors.append(SchedulerLostError(f"{death}; {fate}"))
-
-    def _salvage(self, opened: _Open, client: dict[str, float]) -> bool:
-        """Keep profiles that survived a lost scheduler; return whether there are any.
-
-        How many tasks it processed and how much CPU time it used is not known then.
-        """
-        seconds = now() - opened.begun_at
-        segment = Segment(seconds, 0.0, tasks=0, transitions=0, scale=self._scale, client=client)
-        record = self._brought(segment, opened.recordings, _salvaged)
-        if record.raw:
-            self.rounds[-1].append(record)
-        return bool(record.raw)
+    def _lose(self, death: str) -> None:
+        self.errors.append(SchedulerLostError(f"{death}; its profile is lost"))
 
     def _close(self, opened: _Open, client: dict[str, float]) -> SegmentRecord:
         self._settle()
@@ -250,7 +228,7 @@ class Recorder:
                 _optional(recording, "end_window")
             else:
                 ending[name] = recording
-        record = self._brought(segment, ending, self._stopped)
+        record = self._brought(segment, ending)
         workers = dict(opened.unwatch_workers())  # the scheduler passes the question on
         record = replace(record, facts=replace(segment, workers=workers))
         self._lasting += [
@@ -266,30 +244,15 @@ class Recorder:
         for segment, name, recording in lasting:
             with self._keeping_trouble():
                 self._settle()
-                if (brought := self._stopped(recording)) is not None:
-                    segment.raw[name] = brought
+                segment.raw[name] = recording.stop(timeout_s=self.timeout_s)
 
-    def _brought(
-        self,
-        segment: Segment,
-        recordings: dict[str, Recording],
-        fetch: Callable[[Recording], RawProfile | None],
-    ) -> SegmentRecord:
-        """Fetch what each recording has."""
+    def _brought(self, segment: Segment, recordings: dict[str, Recording]) -> SegmentRecord:
+        """Fetch what each recording has; without those that the scheduler takes with it."""
         raw: dict[str, RawProfile] = {}
         for name, recording in reversed(recordings.items()):
             with self._keeping_trouble():
-                if (brought := fetch(recording)) is not None:
-                    raw[name] = brought
+                raw[name] = recording.stop(timeout_s=self.timeout_s)
         return SegmentRecord(segment, raw)
-
-    def _stopped(self, recording: Recording) -> RawProfile | None:
-        """Stop a recording; if the scheduler is lost meanwhile, return what survived it."""
-        try:
-            return recording.stop(timeout_s=self.timeout_s)
-        except SchedulerLostError as error:
-            self.errors.append(self._explained(error))
-            return _salvaged(recording)
 
     def _settle(self) -> None:
         """Wait until the scheduler has finished earlier work, if a backend would measure it."""

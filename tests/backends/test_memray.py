@@ -232,8 +232,8 @@ def test_the_mode_names_what_changes_the_figures() -> None:
     assert memray().mode == ""
     assert memray(native="yes").mode == ""
     assert memray(trace_python_allocators="off").mode == "trace_python_allocators=off"
-    assert memray().settings == {"native": False, "trace_python_allocators": True, "at_once": False}
-    with pytest.raises(SettingsError, match="known: at_once, native, trace_python_allocators"):
+    assert memray().settings == {"native": False, "trace_python_allocators": True}
+    with pytest.raises(SettingsError, match="known: native, trace_python_allocators"):
         memray(follow_fork=True)
 
 

@@ -405,12 +405,11 @@ def test_recording_has_no_file_that_could_be_left(
 ) -> None:
     """Whoever dies, and with the watchdog killed before."""
     with Control(own_cluster.address) as control:
-        recording: Any = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=30)
+        PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=30)
         watchdog_of(own_cluster).kill()
         assert not list(temporary.glob("schedprof-*/profile"))
         if lost == "scheduler":
             psutil.Process(own_cluster.pid).kill()
-            assert recording.salvage()
     own_cluster.close()
     assert not list(temporary.iterdir())
 
