@@ -99,17 +99,14 @@ def assess(
     return Assessment(tuple(results), tuple(errors))
 
 
-def keep_rounds(recorder: Recorder, directory: Path) -> dict[str, tuple[str, ...]]:
+def keep_rounds(recorder: Recorder, directory: Path) -> None:
     """Store the files of the rounds so far: `assess` may never be reached, or be interrupted.
-
-    Returns the names of the files by their backends.
 
     Raises:
         ArtifactError: if one cannot be written.
     """
-    return {
-        recorded.backend.name: recorded.keep_raws(directory) for recorded in _recorded(recorder, [])
-    }
+    for recorded in _recorded(recorder, []):
+        recorded.keep_raws(directory)
 
 
 def _recorded(recorder: Recorder, errors: list[SchedprofError]) -> Iterator[_Recorded]:
@@ -157,13 +154,14 @@ class _Recorded:
         """The files in the order of recording."""
         return [segment.raw[self.backend.name] for segment in self._segments]
 
-    def keep_raws(self, directory: Path) -> tuple[str, ...]:
-        """Write the files as they came; return their names.
+    def keep_raws(self, directory: Path) -> None:
+        """Write the files as they came.
 
         Raises:
             ArtifactError: if one cannot be written.
         """
-        return tuple(self._keep_raw(*stem) for stem in self._stems(directory))
+        for stem in self._stems(directory):
+            self._keep_raw(*stem)
 
     def _stems(self, directory: Path) -> Iterator[tuple[Path, RawProfile]]:
         """Yield each file with its path without the suffix, numbered from the second on."""

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import CodeType, TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -32,7 +31,7 @@ from pytest_schedprof.errors import (
 )
 from pytest_schedprof.evidence.contract import EvidenceRegistry
 from pytest_schedprof.evidence.report import calling_code, source_of
-from pytest_schedprof.measuring.assessment import keep_record, keep_rounds
+from pytest_schedprof.measuring.assessment import keep_record
 from pytest_schedprof.measuring.judging import broken
 from pytest_schedprof.measuring.plan import make_plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
@@ -40,7 +39,6 @@ from pytest_schedprof.measuring.recorder import no_watch
 from pytest_schedprof.measuring.settings import Settings, read_call
 from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.report.pages import cell_of
 from pytest_schedprof.store.run_directory import RESULT_FILE, check_room, make_directory
 
 
@@ -237,22 +235,6 @@ class SchedulerProfile:
         if self._result is None:
             raise RecordingError("schedprof: the result is available only after the `with` block")
         return self._result
-
-    def _repr_html_(self) -> str | None:
-        """Show the result in a notebook, with its flame graphs; nothing before the body has ended.
-
-        The recordings are at hand, whether or not there is a directory with their files.
-        """
-        if self._result is None:
-            return None
-        with TemporaryDirectory(prefix="schedprof-") as directory:
-            files = keep_rounds(self._profiled.recorder, Path(directory))
-            backends = (
-                replace(backend, artifacts=files[backend.backend])
-                for backend in self._result.backends
-            )
-            result = replace(self._result, backends=tuple(backends))
-            return cell_of(result, Path(directory), BackendRegistry().facts)
 
     def measure(self) -> Measure:
         """Profile only the inner block: `with profile.measure():`, or `async with`."""

@@ -62,38 +62,23 @@ def page_of_test(
     """
     assert test.result is not None
     up = Path(os.path.relpath(run, test.directory)).as_posix()
-    words = {"reason": results.reason_of(test), "explained": explained, "series": series}
-    return _rendered(test.result, test.directory, other, known, run=run.name, up=up, **words)
-
-
-def cell_of(result: Result, directory: Path, known: KnownBackends = NO_BACKENDS) -> str:
-    """Return what a notebook shows of a result: its page without files, in a frame of its own.
-
-    The frame keeps style and scripts of the page away from those of the notebook.
-    """
-    alone = {"run": "", "up": "", "reason": "", "explained": (), "series": ()}
-    page = _rendered(result, directory, None, known, **alone)
-    return (
-        f'<iframe title="{escape(result.test_id)}" sandbox="allow-scripts" srcdoc="{escape(page)}" '
-        'style="width:100%; height:40em; border:0; resize:vertical"></iframe>'
-    )
-
-
-def _rendered(
-    result: Result, directory: Path, other: Other | None, known: KnownBackends, **context: object
-) -> str:
-    drawings, code = drawn(result, directory, other, known), code_of(result, directory)
+    drawings = drawn(test.result, test.directory, other, known)
     flames = SCRIPTS if any(drawing.flame for drawing in drawings) else ()
     return (
         _environment()
         .get_template("test.html")
         .render(
-            result=result,
+            result=test.result,
             drawings=drawings,
-            code=code,
-            files=results.profile_files(result, known) | {results.RECORD: kind_of(results.RECORD)},
-            size=partial(_size, directory),
-            **context,
+            code=code_of(test.result, test.directory),
+            files=results.profile_files(test.result, known)
+            | {results.RECORD: kind_of(results.RECORD)},
+            size=partial(_size, test.directory),
+            run=run.name,
+            up=up,
+            reason=results.reason_of(test),
+            explained=explained,
+            series=series,
             script=_script((ON_ALL_PAGES, *flames)),
         )
     )

@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -86,20 +85,6 @@ def test_without_a_directory_nothing_is_stored(
     assert profile.result.backends[0].artifacts == ()
     assert profile.result.backends[0].costs is not None
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_notebook_shows_the_flame_graph_of_the_result(client: Client) -> None:
-    with profile_scheduler("cputime", limits=f"share({BURNED}) <= 100%", name="<cell>") as profile:
-        burn(client, 0.3)
-        assert profile._repr_html_() is None
-    cell = profile._repr_html_()
-    assert cell is not None
-    page = unescape(cell.partition('srcdoc="')[2].partition('"')[0])
-    assert '<h1 class="test">&lt;cell&gt;</h1>' in page
-    assert 'id="flame-0-data"' in page
-    assert '"burn_scheduler_cpu"' in page
-    assert "https://" not in page
-    assert len(cell) < 200_000
 
 
 def test_async_with_and_measure(cluster: LocalProcesses, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from support import shares_in
 from pytest_schedprof.judge.recordings import read_samples
 from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.report.flames import call_tree, flame
-from pytest_schedprof.report.pages import as_json, cell_of
+from pytest_schedprof.report.pages import as_json
 from pytest_schedprof.store.runs import find_run
 
 BODY = """
@@ -85,23 +85,6 @@ def test_a_run_leads_to_its_tests_whose_names_stay_text(runs: Runs, reader: Read
     assert "calls / task" in page.locator("main").inner_text()
     page.get_by_role("link", name="run 2").click()
     assert page.locator("h1").inner_text() == runs.after.name
-
-
-def test_the_cell_of_a_notebook_has_the_flame_graph_and_leads_nowhere(
-    runs: Runs, reader: Reader, tmp_path: Path
-) -> None:
-    (test,) = (test for test in find_run(runs.after).attempts() if "plain" in test.entry.test_id)
-    assert test.result is not None
-    cell = tmp_path / "cell.html"
-    cell.write_text("<!doctype html>" + cell_of(test.result, test.directory))
-    frame = reader.open(cell).frame_locator("iframe")
-    assert "here 100.0%" in frame.locator(".told").inner_text()
-    frame.get_by_label("inverted").check()  # which changes the address of a page
-    frame.locator("canvas.main").click(position={"x": 20, "y": 1.5 * ROW})
-    assert re.search(r"here \d+\.\d%", frame.locator(".told").inner_text())
-    assert frame.get_by_role("heading", name="Files").count() == 0
-    assert frame.locator('a[href]:not([href^="#"])').count() == 0
-    assert reader.faults == []
 
 
 def test_a_flame_graph_zooms_by_mouse_and_by_keyboard(runs: Runs, reader: Reader) -> None:

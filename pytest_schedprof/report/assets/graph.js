@@ -119,7 +119,6 @@ function copySelected(text) {
 const DEFAULTS = { view: "calls", mode: "profile", subject: -1, from: -1, to: -1 };
 
 function remember(panel) {
-  if (location.protocol === "about:") return;  // the frame of a notebook has no address
   const { state, search, data, figure } = panel, [main] = panel.graphs;
   const address = new URLSearchParams({ graph: figure.id });
   for (const key of ["view", "mode", "from", "to"])
