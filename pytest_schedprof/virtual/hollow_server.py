@@ -19,7 +19,6 @@ from distributed.metrics import time
 from distributed.protocol.serialize import to_serialize
 from distributed.worker import get_data_from_worker, run
 
-from pytest_schedprof.errors import PlaceholderError
 from pytest_schedprof.virtual.behaviour import Behaviour
 from pytest_schedprof.virtual.executor import KINDS_THAT_COMPUTE
 from pytest_schedprof.virtual.hollow_worker import HollowWorker, NodeSlot, versions
@@ -31,9 +30,6 @@ FIND_MISSING_S = 1.0
 
 BATCH_S = 0.002
 """Interval in which messages are sent together, as in the `BatchedSend` of a real worker."""
-
-BENCHMARKS = ("benchmark_disk", "benchmark_memory", "benchmark_network")
-"""Requests of `Client.benchmark_hardware`."""
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +76,6 @@ class WorkerServer(Server):
             "plugin-remove": self.accept,
             "upload_file": self.accept,
             "shuffle_inputs_done": lambda **ignored: None,  # hollow workers send no shuffle data
-            **dict.fromkeys(BENCHMARKS, self.refuse_benchmark),
         }
         self.worker_args = security.get_connection_args("worker")
         super().__init__(  # type: ignore[no-untyped-call]
@@ -220,13 +215,6 @@ class WorkerServer(Server):
         worker = self._worker_of(comm)
         asyncio.get_running_loop().call_soon(worker._leave, "terminated")
         return "OK"
-
-    def refuse_benchmark(self, **ignored: Any) -> None:
-        """Say that there is nothing to be measured."""
-        raise PlaceholderError(
-            "schedprof: benchmark_hardware measures disk, memory and network of workers, and those "
-            f"of clusters 'simulated' and 'virtual' have none. {KINDS_THAT_COMPUTE}"
-        )
 
     def add_plugin(self, comm: Comm, name: str, **ignored: Any) -> dict[str, str]:
         """Accept a plugin, or a file, and warn the clients that it does nothing."""

@@ -110,11 +110,6 @@ def test_plugins_and_files_that_do_nothing_are_told(client: Client, tmp_path: Pa
         wait_for(lambda: is_said("some_module.py"), "a warning about the file")
 
 
-def test_hardware_that_nobody_has_is_not_measured(client: Client) -> None:
-    with pytest.raises(Exception, match=r"schedprof: benchmark_hardware .*cluster=local"):
-        client.benchmark_hardware()
-
-
 @pytest.mark.slow
 def test_a_test_that_uses_a_result_fails_with_one_line(project: Project) -> None:
     body = """
