@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pytest_schedprof.clusters.options import NOTHING
 from pytest_schedprof.clusters.own import LocalProcesses, SimulatedCluster
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest, open_scheduler
 from pytest_schedprof.control.control import Control
@@ -14,11 +13,9 @@ KINDS = {"local": LocalProcesses, "simulated": SimulatedCluster}
 
 
 @contextmanager
-def opened(
-    kind: str, workers: int = 2, options: Mapping[str, str] = NOTHING
-) -> Iterator[SchedulerUnderTest]:
+def opened(kind: str, workers: int = 2) -> Iterator[SchedulerUnderTest]:
     """Open a scheduler with workers, as the fixture does for a test."""
-    cluster = KINDS[kind](workers, timeout_s=30, options=options)
+    cluster = KINDS[kind](workers, timeout_s=30)
     try:
         with (
             Control(cluster.address) as control,

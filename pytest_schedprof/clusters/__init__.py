@@ -43,14 +43,14 @@ KINDS = {
     "local": ClusterKind(
         "pytest_schedprof.clusters.own:LocalProcesses",
         "a scheduler and workers in processes of their own",
-        ("tls", "dashboard", "config.*", "worker.*"),
+        ("tls", "config.*", "worker.*"),
         default_workers=4,
         takes_interpreter=True,
     ),
     "simulated": ClusterKind(
         "pytest_schedprof.clusters.own:SimulatedCluster",
         "a real scheduler with thousands of hollow workers",
-        ("tls", "dashboard", "config.*"),
+        ("tls", "config.*"),
         "pytest_schedprof.virtual.behaviour:TRAITS",
         default_workers=1000,
         takes_interpreter=True,

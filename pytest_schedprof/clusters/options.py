@@ -57,7 +57,6 @@ def check_cluster_options(kind: str | None, options: Mapping[str, str]) -> None:
                 f"{hint(name, known)}; known: {', '.join(known) or 'none'}"
             )
     is_encrypted(options)
-    has_dashboard(options)
     for name in VIRTUAL_TRAITS:
         read_trait(name, options)
 
@@ -98,26 +97,7 @@ def _keys(section: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 def is_encrypted(options: Mapping[str, str]) -> bool:
     """Return whether the processes must use TLS."""
-    return _read_boolean("tls", options)
-
-
-def has_dashboard(options: Mapping[str, str]) -> bool:
-    """Return whether the scheduler has the dashboard and all that it watches.
-
-    Raises:
-        SettingsError: if it cannot be had here: distributed would leave it out without a word.
-    """
-    is_on = _read_boolean("dashboard", options)
-    if is_on and importlib.util.find_spec("bokeh") is None:
-        raise SettingsError(
-            "schedprof: cluster option dashboard needs a package that is not installed here: "
-            "pip install bokeh"
-        )
-    return is_on
-
-
-def _read_boolean(name: str, options: Mapping[str, str]) -> bool:
-    is_on: bool = BOOLEAN.value(f"cluster option {name}", options.get(name, "false"))
+    is_on: bool = BOOLEAN.value("cluster option tls", options.get("tls", "false"))
     return is_on
 
 

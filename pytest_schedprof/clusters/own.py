@@ -21,7 +21,6 @@ from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
 from pytest_schedprof.clusters.options import (
     NOTHING,
     config_of,
-    has_dashboard,
     is_encrypted,
     with_settings,
     worker_options,
@@ -58,7 +57,6 @@ class OwnCluster(Cluster):
     ) -> None:
         """Start the processes, and wait until they are ready."""
         self.interpreter = interpreter
-        self._options = options
         self.launcher = launcher
         self.security = _temporary_security() if is_encrypted(options) else None
         self._children: list[Child] = []
@@ -128,7 +126,7 @@ class OwnCluster(Cluster):
             "host": HOST,
             "port": 0,
             "protocol": protocol,
-            "dashboard": has_dashboard(self._options),
+            "dashboard": False,
             # The scheduler serves HTTP in any case; port 0 keeps it off the default port.
             "dashboard_address": f"{HOST}:0",
             "local_directory": str(self._directory),

@@ -12,9 +12,7 @@ import pytest
 from distributed import Client, Event
 from support import INI, Project, shares_in, somebodys_scheduler
 
-from pytest_schedprof.clusters.options import check_cluster_options, has_dashboard
 from pytest_schedprof.clusters.own import LocalProcesses
-from pytest_schedprof.errors import SettingsError
 
 
 @pytest.fixture
@@ -299,44 +297,17 @@ def test_clusters_by_marker_whose_parts_speak_tls_and_have_dasks_configuration(
         assert cluster.address.startswith("tls://")
 
 
-VIEWED = """
+@pytest.mark.slow
+def test_a_scheduler_of_ours_has_no_dashboard(project: Project) -> None:
+    body = """
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from bokeh.client import pull_session
-
-def plugins(dask_scheduler):
-    return set(dask_scheduler.plugins)
-
-@pytest.mark.schedprof(cluster_options={"dashboard": "true"})
-def test_viewed(schedprof_scheduler):
-    client = schedprof_scheduler.client
-    before = client.run_on_scheduler(plugins)
-    session = pull_session(url=client.dashboard_link)
-    wait(client.map(inc, range(20), pure=False))
-    assert "task-stream" in client.run_on_scheduler(plugins) - before
-    session.close()
-
-def test_without(schedprof_scheduler):
+@pytest.mark.schedprof
+def test_it(schedprof_scheduler):
     with pytest.raises(HTTPError) as caught:
         urlopen(schedprof_scheduler.client.dashboard_link)
     caught.value.close()  # Python 3.14 warns of one that is not
 """
-
-
-@pytest.mark.slow
-def test_a_scheduler_with_a_viewer_of_its_dashboard_and_without_one(project: Project) -> None:
     options = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=4")
-    project.run_test(VIEWED, *options).assert_outcomes(passed=2)
-    cluster = project.results()["test_viewed"].cluster
-    assert cluster is not None
-    assert dict(cluster.options or {})["dashboard"] == "true"
-
-
-def test_a_dashboard_is_there_or_not() -> None:
-    assert has_dashboard({"dashboard": "true"})
-    assert not has_dashboard({})
-    with pytest.raises(SettingsError, match="dashboard must be true or false, got 'maybe'"):
-        check_cluster_options("simulated", {"dashboard": "maybe"})
-    with pytest.raises(SettingsError, match="has no option 'dashboard'"):
-        check_cluster_options("virtual", {"dashboard": "true"})
+    project.run_test(body, *options).assert_outcomes(passed=1)
