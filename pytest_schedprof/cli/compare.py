@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from pytest_schedprof.cli.main import add_directory, at_once, say
+from pytest_schedprof.cli.main import add_directory, say
 from pytest_schedprof.errors import BaselineError
 from pytest_schedprof.judge.acceptance import accepted_in, with_accepted
 from pytest_schedprof.judge.compare import compare
@@ -80,7 +80,7 @@ def load_both(before: str, after: str, directory: str, *, has_past: bool = False
     one = load(before, directory, other=apart)
     names = (one.name, other.name)
     earlier = one.earlier if has_past else None
-    report = compare(one.tests, other.tests, names=names, earlier=earlier, work=at_once)
+    report = compare(one.tests, other.tests, names=names, earlier=earlier)
     if not report.comparisons:
         raise BaselineError(
             f"schedprof: {before!r} and {after!r} have no measured test in common "

@@ -7,7 +7,7 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-from pytest_schedprof.cli.main import at_once, complain, say
+from pytest_schedprof.cli.main import complain, say
 from pytest_schedprof.errors import ArtifactError, SettingsError
 from pytest_schedprof.judge.explanation import why_stepped
 from pytest_schedprof.judge.series import Choice, series_in
@@ -110,7 +110,7 @@ def _history(arguments: argparse.Namespace) -> History:
     archive = Archive(arguments.place)
     runs = archive.runs(branch=arguments.branch, last=arguments.last)
     choice = Choice(arguments.test, frozenset(arguments.metric), arguments.function)
-    series = tuple(series_in(archive, runs, choice, at_once))
+    series = tuple(series_in(archive, runs, choice))
     if series:
         return History(len(runs), series, tuple(archive.skipped))
     tests = {test_id for stored in runs for test_id in stored.files}

@@ -6,14 +6,12 @@ import argparse
 import gc
 import os
 import sys
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
-from typing import Any, TextIO
+from typing import TextIO
 
 from pytest_schedprof import __version__
 from pytest_schedprof.errors import SchedprofError, SettingsError, printable, quoted
-from pytest_schedprof.model.run import Done, Item
 
 COMMANDS = (
     "show",
@@ -74,54 +72,6 @@ def parser_of(names: Iterable[str]) -> argparse.ArgumentParser:
         module.add_arguments(command)
         command.set_defaults(run=module.run)
     return parser
-
-
-MANY = 200
-"""Tests from which on processes are started: each takes half a second until it works."""
-
-PROCESSES = 8
-"""More of them wait for the disk."""
-
-
-def at_once(function: Callable[[Item], Done], items: Iterable[Item]) -> Iterable[Done]:
-    """Do as `map` does; with many items in as many processes as there are processors."""
-    everything = list(items)
-    count = min(os.cpu_count() or 1, PROCESSES)
-    if count == 1 or len(everything) < MANY:
-        yield from map(function, everything)
-        return
-    from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
-
-    # The function brings what is the same for all items; it goes to each process once.
-    try:
-        with ProcessPoolExecutor(count, initializer=_keep, initargs=(function,)) as pool:
-            yield from pool.map(_do, everything, chunksize=len(everything) // (8 * count) + 1)
-    except BrokenProcessPool:
-        raise SchedprofError(
-            "schedprof: a process that helped was killed, perhaps for want of memory: try again"
-        ) from None
-
-
-_kept: Callable[[Any], Any] = id
-
-
-def _keep(function: Callable[[Any], Any]) -> None:
-    global _kept
-    _kept = function
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A process that waits for work does not see that nobody is left to give it any."""
-    from multiprocessing import parent_process
-
-    if parent := parent_process():
-        parent.join()
-    os._exit(FAILED)
-
-
-def _do(item: Any) -> Any:
-    return _kept(item)
 
 
 DEFAULT = ".schedprof/latest"

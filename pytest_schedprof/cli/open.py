@@ -7,7 +7,7 @@ import webbrowser
 from pathlib import Path
 
 from pytest_schedprof.backends.registry import BackendRegistry
-from pytest_schedprof.cli.main import add_run, at_once, say
+from pytest_schedprof.cli.main import add_run, say
 from pytest_schedprof.store.run_directory import PAGE
 from pytest_schedprof.store.runs import find_run
 
@@ -64,4 +64,4 @@ def _write(run: Path, other: str | None, history: str | None) -> None:
 
     against = find_run(Path(other)).path if other else None
     place = str(run.parent) if history == "" else history or ""
-    write_pages(run, against, place, known=BackendRegistry().facts, work=at_once)
+    write_pages(run, against, place, known=BackendRegistry().facts)

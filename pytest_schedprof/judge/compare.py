@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import ceil, log2, sqrt
 from typing import TypeAlias, TypeVar
 
@@ -53,7 +52,6 @@ from pytest_schedprof.model.comparison import (
     Thresholds,
 )
 from pytest_schedprof.model.result import Result
-from pytest_schedprof.model.run import Work
 
 Earlier: TypeAlias = Mapping[str, Sequence[Result]]
 """The results by test in the runs before the newest one of a series."""
@@ -68,7 +66,6 @@ def compare(
     *,
     names: tuple[str, str] = ("before", "after"),
     earlier: Earlier | None = None,
-    work: Work = map,
 ) -> Report:
     """Compare all tests of two sets of results, and list the tests that only one set has.
 
@@ -77,16 +74,14 @@ def compare(
         after: the later results.
         names: of the two sets.
         earlier: the runs before the first set, if that is the newest run of a series.
-        work: does the work on all tests.
     """
     old_ids, new_ids = set[str](), set[str]()
     comparisons: list[Comparison] = []
-    test_ids = list(dict.fromkeys((*before, *after)))
-    compared = work(partial(_of_test, before, after, earlier), test_ids)
-    for test_id, (is_old, is_new, of_test) in zip(test_ids, compared, strict=True):
-        old_ids |= {test_id} if is_old else set()
-        new_ids |= {test_id} if is_new else set()
-        comparisons += of_test
+    for test_id in dict.fromkeys((*before, *after)):
+        olds, news = (measurements(side.get(test_id, ())) for side in (before, after))
+        old_ids |= {test_id} if olds else set()
+        new_ids |= {test_id} if news else set()
+        comparisons += _of_backends(test_id, olds, news, earlier) if olds else ()
     unusable = {*after} - new_ids
     renamed = renamed_tests(old_ids - new_ids - unusable, new_ids - old_ids)
     for old, new in renamed:
@@ -100,18 +95,6 @@ def compare(
         renamed=tuple(renamed),
         unusable=tuple(sorted(unusable)),
     )
-
-
-def _of_test(
-    before: Mapping[str, Sequence[Result]],
-    after: Mapping[str, Sequence[Result]],
-    earlier: Earlier | None,
-    test_id: str,
-) -> tuple[bool, bool, list[Comparison]]:
-    """Compare a test; also return whether each side measured it."""
-    olds, news = (measurements(side.get(test_id, ())) for side in (before, after))
-    comparisons = _of_backends(test_id, olds, news, earlier) if olds else ()
-    return bool(olds), bool(news), list(comparisons)
 
 
 def _of_backends(

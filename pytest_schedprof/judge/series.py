@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from math import pi, sqrt
 from statistics import median
 from typing import TypeAlias
@@ -29,7 +28,7 @@ from pytest_schedprof.model.result import (
     Result,
     SampledShares,
 )
-from pytest_schedprof.model.run import Moment, Point, Series, Setting, Work
+from pytest_schedprof.model.run import Moment, Point, Series, Setting
 from pytest_schedprof.store.runs import Archive, KeptRun, results_of
 
 LEAST_PART = 0.05
@@ -76,35 +75,29 @@ Night: TypeAlias = tuple[Moment, Mapping[Name, Amount]]
 """What one run measured in one setting."""
 
 
-def series_in(
-    archive: Archive, runs: Sequence[KeptRun], choice: Choice, work: Work = map
-) -> Iterator[Series]:
+def series_in(archive: Archive, runs: Sequence[KeptRun], choice: Choice) -> Iterator[Series]:
     """Yield the chosen series of runs in the order of their commits, one test after the other."""
     matches = compile_pattern(choice.test).fullmatch
     tests = {test_id for stored in runs for test_id in stored.files}
-    of_test = partial(_of_test, runs, choice)
-    for series, skipped in work(of_test, sorted(filter(matches, tests))):
-        archive.skipped += skipped
-        yield from series
+    for test_id in sorted(filter(matches, tests)):
+        nights = _nights(archive, runs, test_id)
+        for setting in sorted(nights):
+            yield from _series(setting, nights[setting], choice)
 
 
-def _of_test(
-    runs: Sequence[KeptRun], choice: Choice, test_id: str
-) -> tuple[list[Series], list[str]]:
-    """Return the series of a test, and which of its records cannot be read."""
-    skipped: list[str] = []
+def _nights(
+    archive: Archive, runs: Sequence[KeptRun], test_id: str
+) -> Mapping[Setting, list[Night]]:
+    """Return what all runs measured of a test in each setting."""
     nights: dict[Setting, list[Night]] = defaultdict(list)
-    for run, result in results_of(runs, test_id, skipped):
+    for run, result in results_of(runs, test_id, archive.skipped):
         if result.is_usable:
             versions = result.environment.versions if result.environment else {}
             version = versions.get("distributed", "")
             moment = Moment(run.run_id, run.started_at, run.commit, version)
             for setting, amounts in _settings(result):
                 nights[setting].append((moment, amounts))
-    series = [
-        series for setting in sorted(nights) for series in _series(setting, nights[setting], choice)
-    ]
-    return series, skipped
+    return nights
 
 
 def _settings(result: Result) -> Iterator[tuple[Setting, dict[Name, Amount]]]:

@@ -17,7 +17,7 @@ from pytest_schedprof.judge.series import Choice, series_in
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.explanation import Explanation
-from pytest_schedprof.model.run import Series, TestEntry, Work
+from pytest_schedprof.model.run import Series, TestEntry
 from pytest_schedprof.report.pages import PageOfRun, RowOfTest, page_of_test, row_of
 from pytest_schedprof.report.trends import shown_series
 from pytest_schedprof.store.run_directory import PAGE, write
@@ -43,7 +43,6 @@ def write_pages(
     beside: Path | None = None,
     known: KnownBackends = NO_BACKENDS,
     explained: Sequence[Explanation] | None = None,
-    work: Work = map,
 ) -> Path:
     """Write the pages of a run and its tests; return the path of the first one.
 
@@ -54,7 +53,6 @@ def write_pages(
         beside: directory of the run that the session compared its tests with, for its samples.
         known: facts about backends, which tell what opens their files.
         explained: why tests regressed, if the session has found that out; else it is found here.
-        work: does the work on all tests.
 
     Raises:
         ArtifactError: if there is no run, or if the pages cannot be written.
@@ -64,15 +62,15 @@ def write_pages(
     compared: dict[str, list[Comparison]] = {}
     if against is not None:
         before = find_run(against)
-        compared = _comparisons(before, run, work)
+        compared = _comparisons(before, run)
     elif beside is not None:
         with suppress(ArtifactError):  # without it no flame graph shows a difference
             before = find_run(beside)
-    series, words = _past(history, work) if history else ((), "")
+    series, words = _past(history) if history else ((), "")
     pages = _Pages(run, before, against, known, explained, series)
     page, reasons = PageOfRun(known), list(explained or ())
-    items = [(entry, tuple(compared.get(entry.test_id, ()))) for entry in run.record.tests]
-    for row, of_test in work(pages.write, items):
+    for entry in run.record.tests:
+        row, of_test = pages.write(entry, compared.get(entry.test_id, ()))
         page.add(row)
         reasons += of_test if explained is None else ()
     write(run.path / PAGE, _encoded(page.text(run.record, reasons, series, words)))
@@ -98,15 +96,14 @@ class _Pages:
         self._pairs = Pairs(run.path, str(run.path.parent), against)
 
     def write(
-        self, item: tuple[TestEntry, tuple[Comparison, ...]]
+        self, entry: TestEntry, comparisons: Sequence[Comparison]
     ) -> tuple[RowOfTest, list[Explanation]]:
         """Write the page of a test; return what the page of the run shows, and why it regressed."""
-        entry, comparisons = item
         test = attempt(self._run.path, entry)
         if self._against and self._before and test.result:
             name = self._before.path.name
             test = replace(
-                test, result=replace(test.result, baseline=name, comparisons=comparisons)
+                test, result=replace(test.result, baseline=name, comparisons=tuple(comparisons))
             )
         row = row_of(test, self._known)
         if test.result is None:
@@ -127,7 +124,7 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _comparisons(before: KeptRun, run: KeptRun, work: Work) -> dict[str, list[Comparison]]:
+def _comparisons(before: KeptRun, run: KeptRun) -> dict[str, list[Comparison]]:
     """Return the comparisons of each test with another run, as its session would have made them.
 
     Raises:
@@ -135,7 +132,7 @@ def _comparisons(before: KeptRun, run: KeptRun, work: Work) -> dict[str, list[Co
     """
     sides = before, run
     results, names = map(ResultsOfRuns, sides), (before.path.name, run.path.name)
-    report = compare(*results, names=names, work=work)
+    report = compare(*results, names=names)
     if not report.comparisons:
         raise BaselineError(
             f"schedprof: {str(before.path)!r} and {str(run.path)!r} have no test in common that "
@@ -148,7 +145,7 @@ def _comparisons(before: KeptRun, run: KeptRun, work: Work) -> dict[str, list[Co
     return comparisons
 
 
-def _past(place: str, work: Work) -> tuple[list[Series], str]:
+def _past(place: str) -> tuple[list[Series], str]:
     """Return the series of the newest runs at a path or URL, and what these are in words.
 
     Raises:
@@ -156,6 +153,6 @@ def _past(place: str, work: Work) -> tuple[list[Series], str]:
     """
     archive = Archive(place)
     runs = archive.runs(last=MOST_RUNS)
-    series = list(series_in(archive, runs, Choice(), work))
+    series = list(series_in(archive, runs, Choice()))
     skipped = f"; {len(archive.skipped)} could not be read" if archive.skipped else ""
     return series, f"{len(runs)} runs in order of commits{skipped}"

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
 
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import SCHEMA_VERSION, Result
-
-Item = TypeVar("Item")
-Done = TypeVar("Done")
-
-
-class Work(Protocol):
-    """Does the same with all tests of a run, as `map` does, or in several processes."""
-
-    def __call__(
-        self, function: Callable[[Item], Done], items: Iterable[Item], /
-    ) -> Iterable[Done]: ...
 
 
 @dataclass(frozen=True, slots=True)
