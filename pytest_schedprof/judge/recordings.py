@@ -85,20 +85,15 @@ def _readings(file: str) -> tuple[tuple[str, str], ...]:
     return tuple((path[:start], stem[start:].replace("/", ".")) for start in starts)
 
 
-def only_busy(profile: SampleProfile) -> SampleProfile:
-    """Return a profile in which stacks that are not of busy samples of the scheduler are empty."""
-    kept = (busy_stack(stack, profile.is_shared) for stack in profile.stacks)
-    return replace(profile, stacks=tuple(busy.stack if busy else () for busy in kept))
-
-
 def busy_stacks(profiles: Iterable[SampleProfile]) -> Counter[Stack]:
     """Count the busy samples of the scheduler by stack; shares are fractions of their sum."""
     counts: Counter[Stack] = Counter()
     for profile in profiles:
+        kept = [busy_stack(stack, profile.is_shared) for stack in profile.stacks]
         for thread in profile.threads:
             for index, count in Counter(thread.samples).items():
-                if stack := profile.stacks[index]:
-                    counts[stack] += count
+                if busy := kept[index]:
+                    counts[busy.stack] += count
     return counts
 
 
@@ -128,8 +123,6 @@ class Recorded:
 
     stacks: Counter[Stack] = field(default_factory=Counter)
     problem: str = ""
-    profiles: tuple[SampleProfile, ...] = ()
-    """The busy samples of all rounds, in their order."""
     unit: str = ""
     """Unit of costs."""
     cost: float = 1.0
@@ -141,8 +134,7 @@ def read_samples(directory: Path, backend: BackendResult) -> Recorded:
     if backend.shares is None or not files:
         return Recorded(problem=f"{backend.backend} kept no samples")
     try:
-        profiles = tuple(map(only_busy, _profiles(directory, files, backend.shares)))
-        return Recorded(busy_stacks(profiles), profiles=profiles)
+        return Recorded(busy_stacks(_profiles(directory, files, backend.shares)))
     except SchedprofError as error:
         return Recorded(problem=reason_of(error))
 

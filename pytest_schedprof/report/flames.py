@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pytest_schedprof.judge.owners import FOREIGN, PLUMBING, owner_of
 from pytest_schedprof.judge.recordings import Other, read_calls, read_samples, trimmed
 from pytest_schedprof.model.backend import KnownBackends
-from pytest_schedprof.model.profile import Function, SampleProfile, Stack
+from pytest_schedprof.model.profile import Function, Stack
 from pytest_schedprof.model.result import BackendResult, SampledShares
 from pytest_schedprof.report.tables import micros_per_sample
 
@@ -123,123 +123,6 @@ def _lightest_first(node: _Node) -> list[_Node]:
     return sorted(node.children.values(), key=lambda child: (child.total, -child.name))
 
 
-GRAINS = ((120, 0.0), (120, 0.001), (60, 0.002), (60, 0.005), (30, 0.01))
-"""Numbers of slices, each with the part of all samples from which on a call is told apart; the
-first that is small enough is taken."""
-
-MOST_PAIRS = 4000
-"""Pairs of a node and a count that a page holds: about four bytes each."""
-
-
-class Slices(NamedTuple):
-    """Slices of equal length, over all rounds one after the other."""
-
-    samples: list[int]
-    """Samples of each slice, idle ones too."""
-    nodes: list[Counter[int]]
-    """Busy samples of each slice, by the number of the node that they end in."""
-    rounds: list[int]
-    """Slices in which a later round begins."""
-
-    @property
-    def pairs(self) -> int:
-        """Pairs of a node and a count in all slices."""
-        return sum(map(len, self.nodes))
-
-
-def slices_of(profiles: Sequence[SampleProfile], tree: CallTree) -> Slices | None:
-    """Return as many slices as are small enough for a page; None if there is nothing to see.
-
-    If the stacks are too many, rare calls are counted as their caller's own.
-    """
-    below = [tuple(_below(tree.lead, stack) for stack in profile.stacks) for profile in profiles]
-    profiles = [
-        replace(profile, stacks=stacks) for profile, stacks in zip(profiles, below, strict=True)
-    ]
-    for count, least in GRAINS:
-        slices = _sliced(profiles, _nodes_of(tree, least), count)
-        if slices.pairs <= MOST_PAIRS:
-            return slices if sum(map(bool, slices.nodes)) > 1 else None
-    return None
-
-
-def as_content(slices: Slices) -> dict[str, Any]:
-    """Return slices for the script: nodes of a slice are pairs of a step in numbers and a count."""
-    return {
-        "samples": slices.samples,
-        "rounds": slices.rounds,
-        "nodes": [list(_steps(counts)) for counts in slices.nodes],
-    }
-
-
-def _steps(counts: Counter[int]) -> Iterator[int]:
-    last = 0
-    for node, count in sorted(counts.items()):
-        yield from (node - last, count)
-        last = node
-
-
-def _nodes_of(tree: CallTree, least: float) -> dict[Stack, int]:
-    """Return the node in which each stack ends, or the last one above it that is not rare."""
-    totals = _totals(tree)
-    smallest = least * sum(tree.own)
-    nodes: dict[Stack, int] = {}
-    stack: list[Function] = []
-    path: list[int] = []
-    for number, (depth, name) in enumerate(zip(tree.depths, tree.names, strict=True)):
-        is_kept = totals[number] >= smallest or not depth
-        stack[depth:] = [tree.functions[name]]
-        path[depth:] = [number if is_kept else path[depth - 1]]
-        if tree.own[number]:
-            nodes[tuple(stack)] = path[-1]
-    return nodes
-
-
-def _totals(tree: CallTree) -> list[int]:
-    """Return the samples of each node with those of its callees."""
-    totals = list(tree.own)
-    callers: list[int] = []
-    path: list[int] = []
-    for number, depth in enumerate(tree.depths):
-        path[depth:] = [number]
-        callers.append(path[depth - 1])
-    for number in reversed(range(len(totals))):
-        if tree.depths[number]:
-            totals[callers[number]] += totals[number]
-    return totals
-
-
-def _sliced(profiles: Sequence[SampleProfile], nodes: Mapping[Stack, int], count: int) -> Slices:
-    """Return so many slices. As in blocks, samples of a thread are evenly spread over a round."""
-    lengths = [max((len(thread.samples) for thread in p.threads), default=0) for p in profiles]
-    slices = Slices([0] * count, [Counter() for _ in range(count)], [])
-    scale, start = count / max(1, sum(lengths)), 0
-    for profile, length in zip(profiles, lengths, strict=True):
-        if start:
-            slices.rounds.append(int(start * scale))
-        _add(slices, profile, nodes, start * scale, length * scale)
-        start += length
-    return slices
-
-
-def _add(
-    slices: Slices,
-    profile: SampleProfile,
-    nodes: Mapping[Stack, int],
-    start: float,
-    length: float,
-) -> None:
-    numbers = [nodes.get(stack) for stack in profile.stacks]
-    last = len(slices.samples) - 1
-    for thread in profile.threads:
-        step = length / max(1, len(thread.samples))
-        for place, index in enumerate(thread.samples):
-            part = min(int(start + place * step), last)
-            slices.samples[part] += 1
-            if (number := numbers[index]) is not None:
-                slices.nodes[part][number] += 1
-
-
 SCATTER_FROM = 0.02
 """Smallest share whose scatter is used; one minus it is the largest. Others scatter by chance."""
 
@@ -265,7 +148,6 @@ def flame(
     backend: BackendResult,
     other: BackendResult | None = None,
     name: str = "",
-    slices: Slices | None = None,
 ) -> Flame:
     """Return the flame graph of one backend's samples, alone or compared with another side."""
     assert backend.shares is not None
@@ -274,8 +156,6 @@ def flame(
     if other is not None:
         content |= {"before": list(tree.before), "costBefore": micros_per_sample(other)}
         content["scatter"] = max(_scatter(backend), _scatter(other))
-    if slices is not None:
-        content["slices"] = as_content(slices)
     return Flame(id, content, name, is_shortened=bool(tree.lead))
 
 
@@ -343,10 +223,9 @@ class Flames:
         before = self.other.result.counterpart(backend) if self.other else None
         samples = self.other.samples(before) if self.other and before else None
         tree = call_tree(mine.stacks, samples or None)
-        slices = slices_of(mine.profiles, tree)
         if self.other and samples:
-            return flame(id, tree, backend, before, self.other.name, slices), ""
-        return flame(id, tree, backend, slices=slices), ""
+            return flame(id, tree, backend, before, self.other.name), ""
+        return flame(id, tree, backend), ""
 
     def _called(self, id: str, backend: BackendResult) -> tuple[Flame | None, str]:
         """Return the flame graph of a backend that knows what calls cost; else nothing."""

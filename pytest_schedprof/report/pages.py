@@ -35,7 +35,7 @@ _BREAKS = re.compile(r"([/.:\]-]+|(?<=[^\W_])_)(?=\w)")
 """Ends of the parts of a name: after punctuation, or an underscore between words."""
 
 ON_ALL_PAGES = "page.js"
-SCRIPTS = ("tree.js", "painting.js", "graph.js", "strip.js", "flame.js")
+SCRIPTS = ("tree.js", "painting.js", "graph.js", "flame.js")
 """Scripts of flame graphs."""
 
 WORDS = (changes, results, tables, trends, words)

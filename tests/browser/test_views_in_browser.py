@@ -130,73 +130,11 @@ def test_callers_of_nothing_are_those_of_the_function_with_most_samples(page: Pa
     assert count == ending(function)
 
 
-def window(page: Page, first: int, last: int) -> None:
-    """Select a window by the keyboard: these slices, the last one included."""
-    page.get_by_role("slider", name="from").focus()
-    press(page, "Home", *["ArrowRight"] * first)
-    page.get_by_role("slider", name="to").focus()
-    press(page, "End", *["ArrowLeft"] * (SLICES - last - 1))
-
-
-SLICES = 120
-
-
-def sliced(first: int, last: int) -> Counter[tuple[str, ...]]:
-    """Samples of the window, by stack."""
-    return Counter(
-        STACKS[index]
-        for place, index in enumerate(ORDER)
-        if first <= int(place * SLICES / ALL) <= last
-    )
-
-
 @pytest.mark.slow
-def test_a_window_has_its_own_samples_in_every_view(page: Page) -> None:
-    window(page, 20, 100)
-    held = sliced(20, 100)
-    page.locator("canvas.main").focus()
-    says(page, "all", held.total())
-    part = f"{held.total() / ALL:.1%} of all samples are in the window"
-    assert page.locator(".time output").inner_text() == part
-    find(page, OCCUPANCY)
-    says(page, OCCUPANCY, held[STACKS[1]])
-    share = f"in all stacks of the window {held[STACKS[1]] / held.total():.1%}"
-    assert share in words_of_box(page)
-    press(page, "b")
-    page.locator("canvas.callers").focus()
-    press(page, "ArrowUp")
-    says(page, TRANSITION, held[STACKS[1]])
-    page.get_by_role("button", name="whole time").click()
-    says(page, OCCUPANCY, ending(OCCUPANCY))
-
-
-def test_a_window_is_dragged_and_keeps_the_zoom(page: Page, reader: Reader) -> None:
-    find(page, TRANSITION)
-    press(page, "Enter")
-    strip = page.locator(".time canvas").bounding_box()
-    assert strip
-    for part, action in ((0.5, page.mouse.down), (0.7, page.mouse.up)):
-        page.mouse.move(strip["x"] + part * strip["width"], strip["y"] + 5)
-        action()
-    page.mouse.move(0, 0)
-    first, after = (
-        int(page.get_by_role("slider", name=name).input_value()) for name in ("from", "to")
-    )
-    assert [first, after] == pytest.approx([60, 84], abs=1)
-    held = sum(count for stack, count in sliced(first, after - 1).items() if TRANSITION in stack)
-    says(page, TRANSITION, held)
-    assert page.locator(".whole").is_visible()
-    again = reader.open_address(page.url)
-    assert words_of_box(again) == words_of_box(page)
-
-
-@pytest.mark.slow
-def test_views_and_windows_can_be_read_out(page: Page) -> None:
+def test_views_can_be_read_out(page: Page) -> None:
     for key in ("i", "b"):
         press(page, key)
         axe.check(page)
-    window(page, 20, 100)
-    axe.check(page)
 
 
 @pytest.mark.slow
@@ -216,7 +154,7 @@ def test_the_address_opens_the_same_view(page: Page, reader: Reader) -> None:
 
 
 def test_an_address_of_another_run_opens_what_there_is(path: Path, reader: Reader) -> None:
-    for view in ("view=sandwich&of=no:function", "at=zzzz&view=none", "from=7&to=x", "%"):
+    for view in ("view=sandwich&of=no:function", "at=zzzz&view=none", "%"):
         page = reader.open_address(f"{path.as_uri()}#graph=flame-0&{view}")
         assert page.locator(".views input:checked").get_attribute("value") == "calls"
         assert "here 100.0%" in words_of_box(page)

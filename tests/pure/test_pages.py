@@ -1,31 +1,26 @@
-"""Tests of call trees, samples over time and pages, made from handwritten samples."""
+"""Tests of call trees and pages, made from handwritten samples."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
 import msgspec
 from drawn import CODE, kept, with_sources
-from hypothesis import given
-from hypothesis import strategies as st
 from measured import TASKS, counted, measured, recorded
 
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.formats.counted import CountsFile
 from pytest_schedprof.judge.limits import LIMITABLE_OWNERS
 from pytest_schedprof.judge.owners import owner_of
-from pytest_schedprof.judge.recordings import Names, busy_stacks, only_busy, other_of, trimmed
+from pytest_schedprof.judge.recordings import Names, busy_stacks, other_of, trimmed
 from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.explanation import Source
-from pytest_schedprof.model.profile import SampleProfile, Stack
 from pytest_schedprof.model.run import Course, Moment, Point, Series, Setting, Step
 from pytest_schedprof.report.code import MOST_LINES, code_of
-from pytest_schedprof.report.flames import GRAINS, MOST_PAIRS, as_content, call_tree, slices_of
+from pytest_schedprof.report.flames import call_tree
 from pytest_schedprof.report.pages import PageOfRun, as_json
 from pytest_schedprof.report.pages import drawn as drawn_of
 from pytest_schedprof.store.runs import find_run
@@ -35,10 +30,6 @@ TRANSITION = "distributed.scheduler:SchedulerState._transition"
 LOOP = "asyncio.base_events:BaseEventLoop._run_once"
 WRITE = "distributed.comm.tcp:TCP.write"
 IDLE = (LOOP, "selectors:EpollSelector.select")
-
-
-def busy(*threads: Sequence[Stack]) -> SampleProfile:
-    return only_busy(recorded(*threads))
 
 
 def test_functions_are_named_as_the_record_has_them_wherever_the_code_lies() -> None:
@@ -69,9 +60,8 @@ def test_functions_are_named_as_the_record_has_them_wherever_the_code_lies() -> 
 
 def test_a_tree_holds_busy_samples_and_the_collector_apart() -> None:
     collecting = (LOOP, TRANSITION, "distributed.gc:GCDiagnosis._gc_callback")
-    stacks = busy_stacks(
-        [busy([(LOOP,), (LOOP, TRANSITION), (LOOP, TRANSITION), IDLE, collecting])]
-    )
+    samples = [(LOOP,), (LOOP, TRANSITION), (LOOP, TRANSITION), IDLE, collecting]
+    stacks = busy_stacks([recorded(samples)])
     assert stacks == {(LOOP,): 1, (LOOP, TRANSITION): 2, collecting[2:]: 1}
     tree = call_tree(stacks)
     assert [tree.functions[name] for name in tree.names] == [LOOP, TRANSITION, collecting[2]]
@@ -213,61 +203,6 @@ def test_code_is_cut_to_what_a_page_can_hold(tmp_path: Path) -> None:
     (run / "0" / "scheduler.counts.json").write_bytes(msgspec.json.encode(file))
     code = code_of(result, run / "0")
     assert [name for name, _, _ in code.functions] == names[: -MOST_LINES // 30 : -1]
-
-
-STACKS = st.sampled_from([(LOOP, f"distributed.scheduler:f{n}") for n in range(9)] + [IDLE])
-
-
-@given(st.lists(st.lists(st.lists(STACKS, max_size=200), max_size=3), max_size=3))
-def test_all_samples_are_in_one_slice_each(rounds: list[list[list[Stack]]]) -> None:
-    profiles = [busy(*threads) for threads in rounds]
-    tree = call_tree(busy_stacks(profiles))
-    slices = slices_of(profiles, tree)
-    if slices is None:
-        return
-    sums = sum(slices.nodes, Counter())
-    assert [sums[number] for number in range(len(tree.own))] == list(tree.own)
-    assert sum(slices.samples) == sum(len(thread) for threads in rounds for thread in threads)
-    assert all(side.total() <= all for side, all in zip(slices.nodes, slices.samples, strict=True))
-
-
-def test_slices_follow_the_order_of_the_samples_and_of_the_rounds() -> None:
-    first, second = ((LOOP, f"distributed.scheduler:f{n}") for n in range(2))
-    profiles = [busy([first] * 300 + [IDLE] * 300), busy([second] * 600)]
-    tree = call_tree(busy_stacks(profiles))
-    slices = slices_of(profiles, tree)
-    assert slices is not None
-    assert slices.samples == [10] * GRAINS[0][0]
-    quarter = GRAINS[0][0] // 4
-    counts = [sum(node.values()) for node in slices.nodes]
-    assert counts == [10] * quarter + [0] * quarter + [10] * 2 * quarter
-    assert slices.rounds == [2 * quarter]
-    assert set(slices.nodes[0]) | set(slices.nodes[-1]) == {
-        number for number, own in enumerate(tree.own) if own
-    }
-    slices.nodes[0] = Counter({1: 2, 4: 3})
-    assert as_content(slices)["nodes"][0] == [1, 2, 3, 3]
-
-
-def test_rare_calls_among_many_are_counted_as_their_callers_own() -> None:
-    names = [f"distributed.scheduler:f{n}" for n in range(2000)]
-    rare = [(LOOP, names[n % 20], name) for n, name in enumerate(names)]
-    often = [(LOOP, names[n % 20]) for n in range(8000)]
-    mixed = [
-        stack
-        for four, one in zip(range(0, 8000, 4), rare, strict=True)
-        for stack in (*often[four : four + 4], one)
-    ]
-    profiles = [busy(mixed)]
-    tree = call_tree(busy_stacks(profiles))
-    slices = slices_of(profiles, tree)
-    assert slices is not None
-    assert slices.pairs <= MOST_PAIRS
-    assert sum(node.total() for node in slices.nodes) == sum(tree.own) == len(mixed)
-    depths = {tree.depths[number] for node in slices.nodes for number in node}
-    assert depths == {0}  # the event loop is left out, since all others are called by it
-    unlike = [busy([(f"distributed.scheduler:f{n}",) for n in range(MOST_PAIRS + 1)])]
-    assert slices_of(unlike, call_tree(busy_stacks(unlike))) is None
 
 
 def test_no_name_can_end_the_script_that_holds_it() -> None:

@@ -6,7 +6,7 @@ function openPanel(figure) {
   const data = JSON.parse(document.getElementById(`${figure.id}-data`).textContent);
   const part = selector => figure.querySelector(selector), tree = readTree(data);
   const panel = {
-    figure, data, whole: tree, current: tree, matches: null,
+    figure, data, whole: tree, matches: null,
     state: { ...DEFAULTS }, mark: null,
     words: part(".told"), output: part(".found"), back: part(".whole"),
     search: part(".search"), caption: part("figcaption"), palette: paletteOf(tree),
@@ -14,7 +14,6 @@ function openPanel(figure) {
   panel.graphs = [graphOn(panel, part("canvas.main"), false), graphOn(panel, part("canvas.callers"), true)];
   panel.active = panel.graphs[0];
   figure.hidden = false;
-  panel.strip = openStrip(panel);
   listen(panel);
   if (recall(panel)) open(panel);
   else show(panel);
@@ -23,7 +22,6 @@ function openPanel(figure) {
 
 // Open the view that the address tells.
 function open(panel) {
-  if (panel.strip) showWindow(panel.strip);
   find(panel);
   show(panel);
   const [main] = panel.graphs;
@@ -34,15 +32,13 @@ function open(panel) {
 
 // Draw the trees that the state asks for.
 function show(panel) {
-  const { state } = panel, [main, callers] = panel.graphs;
-  const current = state.mode === "profile" ? panel.current : panel.whole;
-  panel.view = viewOf(panel.whole, state.mode);
+  const { state, whole } = panel, [main, callers] = panel.graphs;
+  panel.view = viewOf(whole, state.mode);
   const zoomed = main.tree && main.zoomed ? markOf(main.tree, main.zoomed) : null;
   const isSandwich = state.view === "sandwich";
-  plant(callers, isSandwich ? callersOf(current, state.subject) : null);
-  plant(main, isSandwich ? calleesOf(current, state.subject) : state.view === "inverted" ? inverted(current) : current);
+  plant(callers, isSandwich ? callersOf(whole, state.subject) : null);
+  plant(main, isSandwich ? calleesOf(whole, state.subject) : state.view === "inverted" ? inverted(whole) : whole);
   if (zoomed) main.zoomed = main.focused = marked(main.tree, zoomed);
-  if (panel.strip) panel.strip.canvas.parentElement.hidden = state.mode !== "profile";
   panel.active = main;
   caption(panel);
   for (const input of panel.figure.querySelectorAll(".views input, .modes input"))
@@ -58,10 +54,10 @@ function refresh(panel) {
 
 // Another view; the callers and callees of a function, or else of that with most samples of its own.
 function look(panel, view, subject = -1) {
-  const { state, active, current } = panel;
+  const { state, active, whole } = panel;
   if (view === "sandwich") {
     const chosen = subject >= 0 ? subject : active.tree.name[active.focused];
-    state.subject = chosen >= 0 ? chosen : mostOwn(current);
+    state.subject = chosen >= 0 ? chosen : mostOwn(whole);
   }
   state.view = view;
   show(panel);
@@ -116,7 +112,6 @@ function listen(panel) {
     input.addEventListener("change", () => look(panel, input.value));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     panel.palette = paletteOf(panel.whole);
-    if (panel.strip) paintStrip(panel.strip);
     refresh(panel);
   });
 }

@@ -70,9 +70,9 @@ function held(tree, matches) {
   return sum;
 }
 
-function matchWords({ current, matches }) {
+function matchWords({ whole, matches }) {
   if (!matches.size) return "no function";
-  const part = percent(held(current, matches) / (current.after[0] || 1));
+  const part = percent(held(whole, matches) / (whole.after[0] || 1));
   return `${matches.size} ${matches.size === 1 ? "function" : "functions"}, ${part} of all samples`;
 }
 
@@ -116,12 +116,12 @@ function copySelected(text) {
 
 // The address of the page tells what is chosen, zoomed and searched, so that it opens the same view.
 
-const DEFAULTS = { view: "calls", mode: "profile", subject: -1, from: -1, to: -1 };
+const DEFAULTS = { view: "calls", mode: "profile", subject: -1 };
 
 function remember(panel) {
   const { state, search, data, figure } = panel, [main] = panel.graphs;
   const address = new URLSearchParams({ graph: figure.id });
-  for (const key of ["view", "mode", "from", "to"])
+  for (const key of ["view", "mode"])
     if (state[key] !== DEFAULTS[key]) address.set(key, state[key]);
   if (state.view === "sandwich") address.set("of", functionName(data, state.subject));
   if (main.zoomed) address.set("at", markOf(main.tree, main.zoomed));
@@ -137,8 +137,6 @@ function recall(panel) {
   Object.assign(state, DEFAULTS);
   if (has(panel, "views", address.get("view"))) state.view = address.get("view");
   if (has(panel, "modes", address.get("mode"))) state.mode = address.get("mode");
-  const [from, to] = ["from", "to"].map(end => parseInt(address.get(end), 10)), slices = data.slices?.nodes.length ?? 0;
-  if (0 <= from && from < to && to <= slices) [state.from, state.to] = [from, to];
   state.subject = numberOf(data, address.get("of"));
   if (state.view === "sandwich" && state.subject < 0) state.view = "calls";
   panel.search.value = address.get("search") ?? "";

@@ -157,17 +157,14 @@ function ownerMark(owner) {
 
 function profileWords({ panel, tree }, node) {
   const { cost, unit, isSampled } = panel.data, count = tree.after[node];
-  const words = [`here ${percent(count / (panel.current.after[0] || 1))}`];
+  const words = [`here ${percent(count / (panel.whole.after[0] || 1))}`];
   if (cost) words.push(`${amounts(count * cost, unit)} per task`);
   if (isSampled) words.push(samples(count));
   return tree.name[node] < 0 ? words.join(" · ") : `${words.join(" · ")}   —   ${everywhere(panel, tree.name[node])}`;
 }
 
-function everywhere({ data, state, current }, name) {
-  if (state.from >= 0 || !data.bounds) {
-    const where = state.from < 0 ? "" : " of the window";
-    return `in all stacks${where} ${percent(partOf(current, name))}, self ${percent(ownPartOf(current, name))}`;
-  }
+function everywhere({ data, whole }, name) {
+  if (!data.bounds) return `in all stacks ${percent(partOf(whole, name))}, self ${percent(ownPartOf(whole, name))}`;
   const [share, low, high, own] = data.bounds.slice(4 * name, 4 * name + 4);
   if (!high) return "not in any stack of this side";
   const part = amount => percent(amount / 10000);
