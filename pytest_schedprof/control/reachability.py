@@ -33,6 +33,10 @@ LOOK_S = 2.0
 
 CONFIGURATION = "dask's configuration (distributed.comm.tls)"
 
+ABOUT_TLS = (
+    f"both sides need tls:// and certificates of one authority in {CONFIGURATION}, or tcp://"
+)
+
 
 class NoAnswerError(Exception):
     """No scheduler answers; the text says why and what to do."""
@@ -116,12 +120,7 @@ def _arguments(address: str, security: Any) -> dict[str, Any]:
 
 
 async def _require(address: str, arguments: dict[str, Any], timeout_s: float) -> None:
-    try:
-        identity = await _identity(address, arguments, timeout_s)
-    except NoAnswerError:
-        raise
-    except Exception as error:  # errors differ by the kind of connection
-        raise NoAnswerError(f"{type(error).__name__}: {first_line(error)}") from error
+    identity = await _identity(address, arguments, timeout_s)
     if "workers" not in identity:
         known = identity.get("scheduler")
         owner = f" of the scheduler at {known!r}" if known else ""
@@ -133,37 +132,27 @@ async def _require(address: str, arguments: dict[str, Any], timeout_s: float) ->
 async def _identity(address: str, arguments: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     """Return the identity of whatever answers there.
 
-    The deadline is kept here, because dask retries until its own and has none for the answer.
+    It is asked again until it is certainly no scheduler: a proxy may hang up until its scheduler is
+    up. The deadline is kept here, because dask has none for the answer.
     """
-    answer = asyncio.ensure_future(_ask_again(address, arguments, timeout_s))
-    soon = min(PATIENCE_S, timeout_s)
-    try:
-        for patience_s in filter(None, (soon, timeout_s - soon)):
-            if (await asyncio.wait([answer], timeout=patience_s))[0]:
-                return answer.result()
-            context = arguments.get("ssl_context")
-            if fault := await asyncio.to_thread(find_fault, address, context, is_silent=True):
-                raise NoAnswerError(fault)
-        raise NoAnswerError(f"no answer within {timeout_s:g} s; it hangs, or is no dask scheduler")
-    finally:
-        answer.cancel()
-        await asyncio.gather(answer, return_exceptions=True)
-
-
-async def _ask_again(address: str, arguments: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-    """Retry until it is certainly no scheduler: a proxy may hang up until its scheduler is up."""
-    deadline = time.monotonic() + timeout_s
+    patience_s, deadline = PATIENCE_S, time.monotonic() + timeout_s
     while True:
         try:
-            return await _ask(address, arguments, timeout_s, "identity")
+            left_s = max(0.0, deadline - time.monotonic())
+            question = _ask(address, arguments, timeout_s, "identity")
+            return await asyncio.wait_for(question, min(patience_s, left_s))
         except NoAnswerError:
             raise
-        except Exception as error:
-            context = arguments.get("ssl_context")
-            if fault := await asyncio.to_thread(find_fault, address, context, is_silent=False):
+        except Exception as error:  # errors differ by the kind of connection
+            if fault := await asyncio.to_thread(find_fault, address):
                 raise NoAnswerError(fault) from error
-            if time.monotonic() > deadline:
-                raise
+            if time.monotonic() >= deadline:
+                reason = str(error) and f" ({type(error).__name__}: {first_line(error)})"
+                raise NoAnswerError(
+                    f"no answer within {timeout_s:g} s{reason}; it hangs, or is no dask scheduler; "
+                    f"{ABOUT_TLS}"
+                ) from error
+        patience_s *= 2
         await asyncio.sleep(RETRY_S)
 
 
@@ -171,7 +160,6 @@ async def _ask(
     address: str, arguments: dict[str, Any], timeout_s: float, operation: str
 ) -> dict[str, Any]:
     if address.startswith("tls://"):
-        # Checked first, because tornado leaves a socket open if the other side has no TLS.
         await asyncio.to_thread(_require_tls, address, arguments["ssl_context"])
     comm = await connect(address, timeout=timeout_s, **arguments)
     try:
@@ -182,92 +170,43 @@ async def _ask(
 
 
 def _require_tls(address: str, context: ssl.SSLContext) -> None:
+    """Try it before tornado, which leaves a socket open if the other side has no TLS."""
+    place = parse_host_port(address.removeprefix("tls://"))
     try:
-        fault = _look(address, context, is_silent=False)
+        with (
+            socket.create_connection(place, timeout=LOOK_S) as connection,
+            context.wrap_socket(connection, server_hostname=place[0]) as encrypted,
+        ):
+            encrypted.recv(1)  # a refusal of our certificate comes with the first byte
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+        pass  # a proxy hangs up until its scheduler is up
+    except ssl.SSLError as error:
+        raise NoAnswerError(f"{error.reason}; {ABOUT_TLS}") from error
     except OSError:
-        return  # perhaps it has not started yet
-    if fault:
-        raise NoAnswerError(fault)
+        pass  # perhaps it has not started yet
 
 
-def find_fault(address: str, context: ssl.SSLContext | None, *, is_silent: bool) -> str | None:
-    """Return what is certainly wrong there, or None if it may be a busy scheduler.
-
-    Args:
-        address: address of the expected scheduler.
-        is_silent: whether the other side keeps the connection without an answer, or ended it.
-    """
+def find_fault(address: str) -> str | None:
+    """Return what is certainly wrong there, or None if it may be a busy scheduler."""
+    scheme, _, rest = address.partition("://")
+    if scheme not in ("tcp", "tls"):
+        return None
     try:
-        return _look(address, context, is_silent=is_silent)
+        with socket.create_connection(parse_host_port(rest), timeout=LOOK_S) as connection:
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            is_web_server = connection.recv(8).startswith(b"HTTP/")
     except ConnectionRefusedError:
         return "nobody listens there; start one (`dask scheduler`), or correct the address"
     except socket.gaierror as error:
         return f"there is no such host ({error.strerror}); correct the address"
     except OSError:
         return None
-
-
-def _look(address: str, context: ssl.SSLContext | None, *, is_silent: bool) -> str | None:
-    scheme, _, rest = address.partition("://")
-    if scheme not in ("tcp", "tls"):
-        return None
-    place = parse_host_port(rest)
-    with socket.create_connection(place, timeout=LOOK_S) as connection:
-        if scheme == "tls" and context:
-            return _fault_of_tls(connection, place[0], context)
-        if not is_silent and (fault := _fault_of_plain(connection)):
-            return fault
-    with socket.create_connection(place, timeout=LOOK_S) as connection:
-        return _fault_of_web_server(connection)
-
-
-def _fault_of_tls(connection: socket.socket, host: str, context: ssl.SSLContext) -> str | None:
-    try:
-        with context.wrap_socket(connection, server_hostname=host) as encrypted:
-            encrypted.recv(1)  # a refusal of our certificate comes with the first byte
-    except ssl.SSLCertVerificationError as error:
-        return (
-            f"its certificate is not by the authority of {CONFIGURATION}, ca-file "
-            f"({error.verify_message}); name the authority's that signed it"
-        )
-    except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
-        return None  # a proxy hangs up until its scheduler is up
-    except ssl.SSLError as error:
-        if _is_alert(error):
-            return (
-                f"it refuses the certificate of {CONFIGURATION}, client.cert ({error.reason}); "
-                "name one that the cluster's authority signed"
-            )
-        return "it does not speak TLS; write tcp:// if it is a scheduler's"
-    return None
-
-
-def _fault_of_plain(connection: socket.socket) -> str | None:
-    """Return the fault of a server that ended a plain connection, if it speaks TLS."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    try:
-        context.wrap_socket(connection).close()
-    except ssl.SSLError as error:
-        if not _is_alert(error):
-            return None
-    return f"it speaks TLS; write tls://, with the cluster's certificates in {CONFIGURATION}"
-
-
-def _fault_of_web_server(connection: socket.socket) -> str | None:
-    connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-    if not connection.recv(8).startswith(b"HTTP/"):
+    if not is_web_server:
         return None
     return (
         "that is a web server, such as the dashboard; give the address of the scheduler itself, "
         "whose port is 8786 unless it was told another"
     )
-
-
-def _is_alert(error: ssl.SSLError) -> bool:
-    """Whether the other side sent a TLS alert, and so speaks TLS."""
-    return "ALERT" in (error.reason or "")
 
 
 TRIAL_S = 15.0
