@@ -29,7 +29,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import combinations
 from math import ceil
@@ -123,10 +123,10 @@ class Bench:
 
 
 def profiled_test(
-    bench: Bench, settings: Settings, others: Mapping[str, SchedulerUnderTest]
+    bench: Bench, settings: Settings, other: SchedulerUnderTest | None = None
 ) -> ProfiledTest:
     plan = make_plan(settings, BackendRegistry(), Nowhere())
-    return ProfiledTest("benchmark", plan, Nowhere(), bench.scheduler, others)
+    return ProfiledTest("benchmark", plan, Nowhere(), bench.scheduler, other)
 
 
 def measure(
@@ -142,7 +142,7 @@ def measure(
     rate = bench.rate or (SLOW_RATE_HZ if "pyspy" in backends else RATE_HZ)
     settings = read_call("a benchmark", (), {}, backend=backends, rounds=rounds, rate=rate)
     settings = settings._replace(against="the other side" if against else None, budget=budget)
-    profiled = profiled_test(bench, settings, {"against": against.scheduler} if against else {})
+    profiled = profiled_test(bench, settings, against.scheduler if against else None)
     for take, side in profiled.schedule.body_runs():
         with side.recorder.round(take.backends, take.scale):
             (bench if side.scheduler is bench.scheduler else against or bench).body(tasks)
@@ -357,7 +357,7 @@ def print_draws(
 def joined(bench: Bench, tests: Sequence[ProfiledTest]) -> Result:
     """Return the result of a test whose rounds are those of several."""
     settings = tests[0].plan.settings._replace(rounds=len(tests))
-    test = profiled_test(bench, settings, {})
+    test = profiled_test(bench, settings)
     test.recorder.rounds = [list(test.recorder.rounds[0]) for test in tests]
     return assessed(test)
 

@@ -70,7 +70,6 @@ def result(factor: float, number: int) -> Result:
         unjudged=("self(a:b) <= 1%",),
         evidence=evidence,
         comparisons=comparisons,
-        null=comparisons,
         troubles=("é went wrong",) if number == 1 else (),
     )
 

@@ -137,9 +137,9 @@ class Kind(ABC):
             EvidenceUnavailableError: if the evidence cannot be gathered here.
         """
         self.test = test
-        self.others: Mapping[str, Any] = {}
-        """The same kind on the other sides of a test that ran in turns, by what these are called.
-        They are over; it is set before `bring`."""
+        self.before: Any = None
+        """The same kind on the other side of a test that ran in turns, or None. It is over; it is
+        set before `bring`."""
         self.options: Any = self.read_options(test.options.get(self.name, {}))
 
     @classmethod

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from types import MappingProxyType
 
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
@@ -23,8 +22,6 @@ from pytest_schedprof.evidence.contract import (
 from pytest_schedprof.model.evidence import Evidence, RunAmounts
 from pytest_schedprof.model.result import BackendResult
 from pytest_schedprof.store.run_directory import write
-
-NONE_BESIDE: Mapping[str, Gathering] = MappingProxyType({})
 
 
 class Gathering:
@@ -60,20 +57,18 @@ class Gathering:
         self,
         directory: Path | None,
         results: Sequence[BackendResult],
-        beside: Mapping[str, Gathering] = NONE_BESIDE,
+        before: Gathering | None = None,
     ) -> None:
         """End all kinds and write their files into the directory, if there is one; only once.
 
         Args:
             directory: of the side's files.
-            beside: evidence of the other sides, which has been kept, by their names.
+            before: evidence of the other side, which has been kept.
         """
         if self.kept is None:
+            theirs = dict(before._at_work()) if before else {}
             for name, kind in self._at_work():
-                theirs = (
-                    (side, dict(other._at_work()).get(name)) for side, other in beside.items()
-                )
-                kind.others = {side: other for side, other in theirs if other}
+                kind.before = theirs.get(name)
             self.kept = self._keep(directory, results)
 
     def _keep(

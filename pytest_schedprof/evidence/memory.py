@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from pytest_schedprof.agent import instruments as reports
 from pytest_schedprof.errors import SettingsError, quoted
@@ -24,7 +23,6 @@ from pytest_schedprof.model.metric import MEASURES, SAMPLED
 from pytest_schedprof.model.options import Names, Seconds, check_above_zero
 from pytest_schedprof.model.profile import compile_pattern
 from pytest_schedprof.model.result import BackendResult
-from pytest_schedprof.store.run_directory import NOW
 
 TITLE = "memory of all workers"
 
@@ -144,17 +142,17 @@ class MemoryKind(Kind, name="memory", description="what all workers held in memo
                 self._samples.append(MemorySamples(number, measure, pairs))
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
-        others = {side: kind._samples for side, kind in self.others.items()}
-        return brought_memory(self._samples, others=others)
+        return brought_memory(self._samples, before=self.before._samples if self.before else ())
 
 
 def brought_memory(
     samples: Sequence[MemorySamples],
     notes: tuple[str, ...] = (),
-    others: Mapping[str, Sequence[MemorySamples]] = MappingProxyType({}),
+    before: Sequence[MemorySamples] = (),
 ) -> Brought:
-    """Return samples with a picture and the highest of each run; others are drawn beside."""
-    pictures = {"memory.html": lambda: memory_picture({NOW: samples, **others})}
+    """Return samples with a picture and the highest of each run; the other side's are beside."""
+    sides = {"now": samples, **({"before": before} if before else {})}
+    pictures = {"memory.html": lambda: memory_picture(sides)}
     brought = with_pictures({FILE: as_json(samples)}, pictures, notes)
     peaks: dict[str, dict[int, float]] = {taken.measure: {} for taken in samples}
     for taken in samples:

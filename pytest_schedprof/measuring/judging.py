@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from pytest_schedprof.errors import LimitError, SchedprofError, printable
 from pytest_schedprof.judge.acceptance import with_tolerance
@@ -30,7 +29,7 @@ from pytest_schedprof.model.limit import Limit, LimitResult, Verdict
 from pytest_schedprof.model.result import OWN_VIRTUAL, Result
 from pytest_schedprof.report.changes import regressions, undecided
 from pytest_schedprof.report.tables import describe
-from pytest_schedprof.store.run_directory import AGAINST, NULL, PAGE, make_directory
+from pytest_schedprof.store.run_directory import AGAINST, PAGE, make_directory
 from pytest_schedprof.store.runs import decided_in, decided_in_run
 
 
@@ -117,24 +116,20 @@ def broken(record: Result, file: Path | None, *, is_strict: bool) -> list[str]:
     ]
 
 
-class Compared(NamedTuple):
-    """How a test compares with a baseline or with the other side, and with the null arm."""
+def judge_test(
+    plan: Plan, sides: Sides, alpha: float, directory: Path | None
+) -> tuple[Comparison, ...]:
+    """Assess both sides, store their files in the directory, judge limits and compare.
 
-    comparisons: tuple[Comparison, ...] = ()
-    null: tuple[Comparison, ...] = ()
-
-
-def judge_test(plan: Plan, sides: Sides, alpha: float, directory: Path | None) -> Compared:
-    """Assess all sides, store their files in the directory, judge limits and compare.
-
-    The other sides come first, because limits may be relative to what is measured there.
+    The other side comes first, because limits may be relative to what is measured there.
     """
-    troubles = [*_assess_others(sides, directory)]
-    reference = _in_turns(sides.against, alpha) if sides.against else plan.reference
-    tested = sides.tested
+    against, tested = sides.against, sides.tested
+    troubles = _assess_against(against, directory) if against else []
+    reference = _in_turns(against, alpha) if against else plan.reference
     earlier = Earlier(reference, tested.record())
     assessed = assess(tested.recorder, plan.limits, directory, earlier)
-    tested.gathering.keep(directory, assessed.backends, sides.gatherings_beside)
+    beside = against.gathering if against else None
+    tested.gathering.keep(directory, assessed.backends, beside)
     tested.evidence, wrong = judge_evidence(plan.limits, tested.evidence, earlier)
     errors = (*assessed.errors, *troubles, *wrong)
     is_search = plan.settings.seeds > 1 and tested.scheduler.cluster.kind != OWN_VIRTUAL
@@ -142,22 +137,12 @@ def judge_test(plan: Plan, sides: Sides, alpha: float, directory: Path | None) -
         errors = (SchedprofError(NOTHING_SEARCHED),)
     tested.assessment = Assessment(assessed.backends, errors)
     if errors:
-        return Compared()
-    before = _decisions_of(sides.against, AGAINST, directory)
-    if sides.against is None and plan.reference is not None:
-        before = partial(decided_in_run, plan.reference.run, earlier.test.test_id)
+        return ()
+    before = _decisions_before(plan, against, directory, earlier.test.test_id)
     after = partial(decided_in, directory, assessed.backends)
-    null = replace(earlier, reference=_in_turns(sides.null, alpha) if sides.null else None)
-    before_null = _decisions_of(sides.null, NULL, directory)
-    return Compared(
-        tuple(
-            with_first_difference(comparison, before, after)
-            for comparison in _compare(plan, earlier, assessed)
-        ),
-        tuple(
-            with_first_difference(comparison, before_null, after)
-            for comparison in _compare(plan, null, assessed)
-        ),
+    return tuple(
+        with_first_difference(comparison, before, after)
+        for comparison in _compare(plan, earlier, assessed)
     )
 
 
@@ -170,21 +155,20 @@ def is_decided(plan: Plan, tested: Side, against: Side, alpha: float) -> bool:
     return Verdict.FAIL in verdicts or verdicts == {Verdict.PASS}
 
 
-def _assess_others(sides: Sides, directory: Path | None) -> Iterator[SchedprofError]:
-    """Assess and store the other sides, each in a directory of its own; yield their troubles."""
-    for name, side in sides.others.items():
-        place = directory and directory / name
-        if place is not None:
-            make_directory(place)
-        side.assessment = assess(side.recorder, (), place)
-        side.gathering.keep(place, side.assessment.backends)
-        keep_record(place, side.record())
-        for error in side.assessment.errors:
-            named = SchedprofError(
-                f"schedprof: {side.name}: {str(error).removeprefix('schedprof: ')}"
-            )
-            named.__cause__ = error
-            yield named
+def _assess_against(side: Side, directory: Path | None) -> list[SchedprofError]:
+    """Assess the other side and store it in a directory of its own; return its troubles."""
+    place = directory and directory / AGAINST
+    if place is not None:
+        make_directory(place)
+    side.assessment = assess(side.recorder, (), place)
+    side.gathering.keep(place, side.assessment.backends)
+    keep_record(place, side.record())
+    troubles = []
+    for error in side.assessment.errors:
+        named = SchedprofError(f"schedprof: {side.name}: {str(error).removeprefix('schedprof: ')}")
+        named.__cause__ = error
+        troubles.append(named)
+    return troubles
 
 
 def _in_turns(side: Side, alpha: float) -> InTurns:
@@ -205,6 +189,10 @@ def _compare(plan: Plan, earlier: Earlier, assessed: Assessment) -> list[Compari
     return [with_tolerance(comparison, plan.settings.tolerance) for comparison in compared]
 
 
-def _decisions_of(side: Side | None, name: str, directory: Path | None) -> Reader:
-    backends = side.assessment.backends if side else ()
-    return partial(decided_in, directory and directory / name, backends)
+def _decisions_before(
+    plan: Plan, against: Side | None, directory: Path | None, test_id: str
+) -> Reader:
+    if against is None and plan.reference is not None:
+        return partial(decided_in_run, plan.reference.run, test_id)
+    backends = against.assessment.backends if against else ()
+    return partial(decided_in, directory and directory / AGAINST, backends)

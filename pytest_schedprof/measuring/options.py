@@ -220,12 +220,6 @@ OPTIONS: tuple[Option, ...] = (
         ini_type="float",
     ),
     Option(
-        "null",
-        "with --schedprof-against: also run each test on a third scheduler with the same code as "
-        "the first, so that regressions found there show the rate of false alarms",
-        False,
-    ),
-    Option(
         "timeout",
         "seconds to wait for a backend or a cluster to start or stop, default 30",
         30.0,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from itertools import count
@@ -37,10 +37,11 @@ from pytest_schedprof.evidence.contract import ObservedTest
 from pytest_schedprof.evidence.gathering import gather
 from pytest_schedprof.judge.estimate import ALPHA
 from pytest_schedprof.measuring.assessment import Assessment, keep_record, keep_rounds
-from pytest_schedprof.measuring.judging import Compared, complaint, is_decided, judge_test
+from pytest_schedprof.measuring.judging import complaint, is_decided, judge_test
 from pytest_schedprof.measuring.plan import ArtifactStore, BodyRun, Plan
 from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.measuring.sides import Side, Sides
+from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.profile import Function, is_of_library
@@ -48,7 +49,7 @@ from pytest_schedprof.model.result import OWN_VIRTUAL, BackendResult, Result
 from pytest_schedprof.report.changes import NEWS
 from pytest_schedprof.report.results import Progress
 from pytest_schedprof.store.places import Folder
-from pytest_schedprof.store.run_directory import AGAINST, NULL, make_directory, write
+from pytest_schedprof.store.run_directory import AGAINST, make_directory, write
 from pytest_schedprof.store.sources import add_sources, read_sources
 
 
@@ -196,8 +197,6 @@ UNFINISHED = "schedprof: the test did not end: its session was killed, or is sti
 
 INTERRUPTED = "schedprof: interrupted twice before the test was judged; its profiles are kept"
 
-NO_OTHERS: Mapping[str, SchedulerUnderTest] = {}
-
 
 class ProfiledTest:
     """One attempt at a test: `schedule` runs it, `assess` judges it, `conclude` writes it."""
@@ -208,7 +207,7 @@ class ProfiledTest:
         plan: Plan,
         store: ArtifactStore,
         scheduler: SchedulerUnderTest | InProcess,
-        other_schedulers: Mapping[str, SchedulerUnderTest] = NO_OTHERS,
+        other_scheduler: SchedulerUnderTest | None = None,
         callbacks: Sequence[Callback] = (),
         must_have_scheduler: bool = True,
         code: Callable[[], str] = str,
@@ -216,8 +215,7 @@ class ProfiledTest:
         """Put a recorder on each scheduler.
 
         Args:
-            other_schedulers: those that the body runs on in turns with this one, by the names of
-                their sides.
+            other_scheduler: that which the body runs on in turns with this one, if any.
             callbacks: for dask's local schedulers.
             must_have_scheduler: whether it is an error if no scheduler runs in this process.
             code: returns the source of the body, or nothing.
@@ -241,16 +239,15 @@ class ProfiledTest:
         )
         self.is_assessed = False
         """Whether the runs of the body are over."""
-        names = {AGAINST: plan.settings.against or AGAINST, NULL: "the null arm"}
-        others = {name: self._side(other, names[name]) for name, other in other_schedulers.items()}
+        name = plan.settings.against or AGAINST
+        against = self._side(other_scheduler, name) if other_scheduler else None
         self._tested = self._side(scheduler)
-        against, null = others.get(AGAINST), others.get(NULL)
         reference = None if against else plan.reference
         self._baseline = against.name if against else reference.name if reference else ""
         """Name of what the test is compared with; empty if it is compared with nothing."""
         self._commit = reference.commit if reference else ""
-        self.schedule = Schedule(plan, Sides(self._tested, against, null))
-        self._compared = Compared()
+        self.schedule = Schedule(plan, Sides(self._tested, against))
+        self._comparisons: tuple[Comparison, ...] = ()
 
     def _side(self, scheduler: SchedulerUnderTest | InProcess, name: str = "") -> Side:
         gathering = gather(self.plan.evidence, scheduler, self._observed)
@@ -284,11 +281,12 @@ class ProfiledTest:
     def keep_rounds(self) -> None:
         """Store the files of the rounds so far, in case that the test does not end."""
         with suppress(Exception):  # `assess` tries again, and tells why they cannot be stored
-            sides = self.schedule.sides
-            for name, side in {"": self._tested, **sides.others}.items():
-                if self.directory is not None:
-                    make_directory(self.directory / name)
-                    keep_rounds(side.recorder, self.directory / name)
+            if self.directory is None:
+                return
+            keep_rounds(self.recorder, self.directory)
+            if against := self.schedule.sides.against:
+                make_directory(self.directory / AGAINST)
+                keep_rounds(against.recorder, self.directory / AGAINST)
 
     def assess(self) -> None:
         """Store and judge what was recorded, once; raises nothing but an interruption.
@@ -349,7 +347,8 @@ class ProfiledTest:
         try:
             if self.directory is None:
                 self.directory = self._store.new_test(self._test_id)
-            self._compared = judge_test(self.plan, sides, self.schedule.alpha, self.directory)
+            alpha = self.schedule.alpha
+            self._comparisons = judge_test(self.plan, sides, alpha, self.directory)
             # Where nothing is compared, now or later, nobody explains sources.
             if self.directory and (settings.save or settings.compare or settings.against):
                 keep_sources(self.directory.parents[1], sides.all)
@@ -382,8 +381,7 @@ class ProfiledTest:
             unjudged=self.plan.unjudged,
             baseline=self._baseline,
             baseline_commit=self._commit,
-            comparisons=self._compared.comparisons,
-            null=self._compared.null,
+            comparisons=self._comparisons,
         )
 
     def conclude(self, outcome: str) -> Result:
@@ -395,8 +393,9 @@ class ProfiledTest:
         result, directory = self.record(outcome), self.directory
         most = self.plan.settings.keep
         if directory is not None and most is not None and not is_remarkable(result):
-            for name, side in self.schedule.sides.others.items():
-                keep_record(directory / name, trimmed(side.record(), directory / name, most))
+            if against := self.schedule.sides.against:
+                place = directory / AGAINST
+                keep_record(place, trimmed(against.record(), place, most))
             result = trimmed(result, directory, most)
         keep_record(directory, result)
         return result

@@ -125,7 +125,6 @@ READERS: Mapping[str, Reader] = {
     "tolerance": Reader(read_percentage, "a percentage such as 5%"),
     "against": Reader(read_text, "an interpreter, a requirement, a checkout or settings"),
     "budget": SECONDS,
-    "null": BOOLEAN,
     "timeout": SECONDS,
     "cluster_option": Reader(read_cluster_option, "name=value"),
     "option": Reader(read_option, "backend.option=value"),
@@ -176,7 +175,6 @@ class Settings(NamedTuple):
     """Part of the whole; 0 if each rise counts."""
     against: str | None
     budget: float
-    null: bool
     timeout: float
     cluster_option: tuple[tuple[str, str], ...]
     option: tuple[tuple[str, str, Any], ...]

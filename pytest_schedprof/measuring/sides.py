@@ -1,7 +1,7 @@
 """The schedulers that one test runs on, each with its recorder and what was recorded there.
 
 Most tests have one side. A test that is compared in turns (`--schedprof-against`) has a second one
-with other code, and a third one with the same code if it asks for the null arm.
+with other code or settings.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.recorder import Recorder, Watch, no_watch
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.result import ClusterFacts, Environment, Result
-from pytest_schedprof.store.run_directory import AGAINST, NULL
 
 
 class Side:
@@ -117,31 +116,17 @@ class Side:
 
 
 class Sides(NamedTuple):
-    """All sides of one test."""
+    """Both sides of one test."""
 
     tested: Side
     """The scheduler under test."""
     against: Side | None = None
-    """The scheduler of other code, if the test is compared in turns."""
-    null: Side | None = None
-    """Another scheduler of the same code, to see how often a comparison gives a false alarm."""
-
-    @property
-    def others(self) -> dict[str, Side]:
-        """The sides beside the one under test, by the name of their directory."""
-        named = {AGAINST: self.against, NULL: self.null}
-        return {name: side for name, side in named.items() if side is not None}
-
-    @property
-    def gatherings_beside(self) -> dict[str, Gathering]:
-        """The evidence of the other sides, by what these are called."""
-        words = {AGAINST: f"before: {self.against and self.against.name}", NULL: "the null arm"}
-        return {words[name]: side.gathering for name, side in self.others.items()}
+    """The scheduler of other code or settings, if the test is compared in turns."""
 
     @property
     def all(self) -> list[Side]:
         """Every side in the order of a round's first turn, the one under test last."""
-        return [*self.others.values(), self.tested]
+        return [self.against, self.tested] if self.against else [self.tested]
 
 
 def _watch(scheduler: SchedulerUnderTest | InProcess) -> Watch:

@@ -326,8 +326,6 @@ class Result:
     comparisons: tuple[Comparison, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     """Evidence from dask's own instruments, by kind."""
-    null: tuple[Comparison, ...] = ()
-    """Comparisons with the same code on another scheduler: a regression here is a false alarm."""
     schema_version: int = SCHEMA_VERSION
 
     def counterpart(self, backend: BackendResult) -> BackendResult | None:

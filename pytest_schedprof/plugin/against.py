@@ -33,18 +33,16 @@ from pytest_schedprof.errors import (
     quoted,
 )
 from pytest_schedprof.measuring.settings import Settings, read_value
-from pytest_schedprof.measuring.sides import Side
 from pytest_schedprof.plugin.stash import (
     AGAINST_WHAT,
     INCOMPATIBLE,
     INTERPRETER,
-    OTHER_SCHEDULERS,
-    OTHER_SESSIONS,
+    OTHER_CLUSTERS,
+    OTHER_SCHEDULER,
     OTHER_SETTINGS,
     cluster_request_of,
     session_settings,
 )
-from pytest_schedprof.store.run_directory import AGAINST, NULL
 
 NUMBERS = ("workers", "threads")
 """Settings of a cluster that are options of the plugin; all others are options of clusters."""
@@ -130,8 +128,8 @@ NO_OTHERS = OtherSettings()
 MAKING_S = 900.0
 """Time limit for installing the other side's packages."""
 
-TURNS = {"--schedprof-against": True, "--schedprof-null": False, "--schedprof-budget": True}
-"""Options that only a session in turns has, and whether a value follows each."""
+TURNS = ("--schedprof-against", "--schedprof-budget")
+"""Options that only a session in turns has; a value follows each."""
 
 PACKAGE = "pytest-schedprof"
 
@@ -165,10 +163,10 @@ def prepare_against(config: pytest.Config, against: str) -> None:
     config.stash[AGAINST_WHAT] = text
 
 
-def other_schedulers(
+def other_scheduler(
     item: pytest.Item, settings: Settings, cluster: Any, opened: ExitStack
-) -> dict[str, SchedulerUnderTest]:
-    """Open the schedulers that one test is compared with; they stay open while the test runs.
+) -> SchedulerUnderTest:
+    """Open the scheduler that one test is compared with; it stays open while the test runs.
 
     Raises:
         SettingsError: if the test's cluster is not of a kind that can be started twice.
@@ -186,10 +184,9 @@ def other_schedulers(
             f"which can be {' or '.join(possible)}; this test has {kind!r}"
         )
     try:
-        return {
-            name: _open(session, cluster_request_of(item), _settings_of(config, name), opened)
-            for name, session in _sessions(config, settings).items()
-        }
+        return _open(
+            _other_clusters(config), cluster_request_of(item), _other_settings(config), opened
+        )
     except IncompatibleError as error:
         config.stash[INCOMPATIBLE] = _with_commands(config, error)
         raise config.stash[INCOMPATIBLE] from error
@@ -208,11 +205,10 @@ def _open(
             raise ClusterError(with_settings(reason, dict(settings.options))) from error
 
 
-def configured_like(item: pytest.Item, side: Side) -> AbstractContextManager[Any]:
+def configured_for(item: pytest.Item, scheduler: object) -> AbstractContextManager[Any]:
     """Give the test's process the options of dask of a side: some are read by its client."""
-    others = item.stash[OTHER_SCHEDULERS].items()
-    name = next((name for name, scheduler in others if scheduler is side.scheduler), "")
-    return _configured(_settings_of(item.config, name))
+    is_other = scheduler is item.stash[OTHER_SCHEDULER]
+    return _configured(_other_settings(item.config) if is_other else NO_OTHERS)
 
 
 def _configured(settings: OtherSettings) -> AbstractContextManager[Any]:
@@ -220,9 +216,9 @@ def _configured(settings: OtherSettings) -> AbstractContextManager[Any]:
     return configured
 
 
-def _settings_of(config: pytest.Config, side: str) -> OtherSettings:
-    """Return the settings in which a side differs from the test's."""
-    return config.stash.get(OTHER_SETTINGS, NO_OTHERS) if side == AGAINST else NO_OTHERS
+def _other_settings(config: pytest.Config) -> OtherSettings:
+    """Return the settings in which the other side differs from the test's."""
+    return config.stash.get(OTHER_SETTINGS, NO_OTHERS)
 
 
 def _with_commands(config: pytest.Config, error: IncompatibleError) -> IncompatibleError:
@@ -245,20 +241,16 @@ def without_turns(arguments: Sequence[str]) -> Iterator[str]:
     for argument in map(str, arguments):
         name, equals, _ = argument.partition("=")
         if name in TURNS:
-            is_value = TURNS[name] and not equals
+            is_value = not equals
         elif not is_value:
             yield argument
         else:
             is_value = False
 
 
-def _sessions(config: pytest.Config, settings: Settings) -> dict[str, ClusterSession]:
-    """Return one cluster session for each side, shared by all tests."""
-    if OTHER_SESSIONS not in config.stash:
+def _other_clusters(config: pytest.Config) -> ClusterSession:
+    """Return the other side's clusters, which all tests share."""
+    if OTHER_CLUSTERS not in config.stash:
         interpreter = config.stash.get(INTERPRETER, None)
-        path = str(interpreter.path) if interpreter else ""
-        config.stash[OTHER_SESSIONS] = {AGAINST: ClusterSession(path)}
-    sessions = config.stash[OTHER_SESSIONS]
-    if settings.null and NULL not in sessions:
-        sessions[NULL] = ClusterSession()
-    return sessions if settings.null else {AGAINST: sessions[AGAINST]}
+        config.stash[OTHER_CLUSTERS] = ClusterSession(str(interpreter.path) if interpreter else "")
+    return config.stash[OTHER_CLUSTERS]

@@ -32,8 +32,8 @@ from pytest_schedprof.plugin.stash import (
     HAS_BEGUN,
     IN_DEBUGGER,
     NOT_CALM,
-    OTHER_SCHEDULERS,
-    OTHER_SESSIONS,
+    OTHER_CLUSTERS,
+    OTHER_SCHEDULER,
     PLAN,
     REFERENCE,
     RUN,
@@ -359,8 +359,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if CLUSTERS in config.stash:
         config.stash[CLUSTERS].close()
         del config.stash[CLUSTERS]
-    for session in config.stash.get(OTHER_SESSIONS, {}).values():
-        session.close()
+    if OTHER_CLUSTERS in config.stash:
+        config.stash[OTHER_CLUSTERS].close()
 
 
 DEFAULT_SCALE = 1000
@@ -405,7 +405,7 @@ def schedprof_scheduler(
                 clusters.scheduler(schedprof_cluster, cluster_request_of(request.node))
             )
             if settings.against is not None:
-                request.node.stash[OTHER_SCHEDULERS] = plugin.against.other_schedulers(
+                request.node.stash[OTHER_SCHEDULER] = plugin.against.other_scheduler(
                     request.node, settings, schedprof_cluster, opened
                 )
             request.node.stash[SCHEDULER] = scheduler
@@ -413,8 +413,8 @@ def schedprof_scheduler(
                 yield scheduler
             finally:  # pytest keeps items until the session ends, but this client is closed
                 del request.node.stash[SCHEDULER]
-                if OTHER_SCHEDULERS in request.node.stash:
-                    del request.node.stash[OTHER_SCHEDULERS]
+                if OTHER_SCHEDULER in request.node.stash:
+                    del request.node.stash[OTHER_SCHEDULER]
     except plugin.errors.SchedprofError as error:
         if request.session.exitstatus == pytest.ExitCode.INTERRUPTED:
             return  # after a Ctrl-C pytest would end with this error's traceback

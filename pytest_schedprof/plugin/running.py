@@ -32,7 +32,7 @@ from pytest_schedprof.plugin.progress import callbacks_of, showing
 from pytest_schedprof.plugin.races import story
 from pytest_schedprof.plugin.stash import (
     HAS_FAILED_SUBTEST,
-    OTHER_SCHEDULERS,
+    OTHER_SCHEDULER,
     PROFILED,
     SCHEDULER,
     run_of,
@@ -121,11 +121,11 @@ def arguments_for_run(item: pytest.Item, body_run: BodyRun, side: Side) -> Itera
         arguments["schedprof_scale"] = body_run.scale
     client: AbstractContextManager[Any] = nullcontext()
     configured = client
-    if OTHER_SCHEDULERS in item.stash:
+    if OTHER_SCHEDULER in item.stash:
         scheduler: Any = side.scheduler
         arguments["schedprof_scheduler"] = scheduler
         client = scheduler.client.as_current()
-        configured = plugin.against.configured_like(item, side)
+        configured = plugin.against.configured_for(item, scheduler)
     try:
         with configured, side.run(body_run), client:
             yield
@@ -215,12 +215,12 @@ def _profiled(item: pytest.Item, plan: Plan) -> ProfiledTest:
     scheduler = item.stash.get(SCHEDULER, None) or InProcess(
         plan.needs_scheduler, may_be_virtual=is_possible(plan)
     )
-    other_schedulers = item.stash.get(OTHER_SCHEDULERS, {})
+    other_scheduler = item.stash.get(OTHER_SCHEDULER, None)
     module = getattr(item, "module", None)
     if plan.launcher and SCHEDULER in item.stash and module:
         # Else these schedulers, which are slow, import it within the window, with the first of its
         # functions. With what it imports itself, pytest for one, that takes longer than most tests.
-        for slow in (item.stash[SCHEDULER], *other_schedulers.values()):
+        for slow in filter(None, (item.stash[SCHEDULER], other_scheduler)):
             slow.import_early(module.__name__)
     callbacks = callbacks_of(item.config) if plan.needs(Need.CALLBACKS) else []
     return ProfiledTest(
@@ -228,7 +228,7 @@ def _profiled(item: pytest.Item, plan: Plan) -> ProfiledTest:
         plan,
         run_of(item.config),
         scheduler,
-        other_schedulers,
+        other_scheduler,
         callbacks,
         must_have_scheduler=plan.settings.strict or _demands_scheduler(item, plan),
         code=partial(source_of, getattr(item, "function", None)),

@@ -59,8 +59,8 @@ AGAINST_WHAT: pytest.StashKey[str] = pytest.StashKey()
 NOT_CALM: pytest.StashKey[str] = pytest.StashKey()
 """Why tests that make their own clusters do not run in virtual time, although they were to."""
 
-OTHER_SESSIONS: pytest.StashKey[dict[str, ClusterSession]] = pytest.StashKey()
-"""The clusters of the other sides of `--schedprof-against`, by the name of the side."""
+OTHER_CLUSTERS: pytest.StashKey[ClusterSession] = pytest.StashKey()
+"""The clusters of the other side of `--schedprof-against`."""
 
 INCOMPATIBLE: pytest.StashKey[IncompatibleError] = pytest.StashKey()
 """Why the client of this session cannot use the other side's scheduler, once that is known."""
@@ -87,8 +87,8 @@ PLAN: pytest.StashKey[Plan] = pytest.StashKey()
 
 SCHEDULER: pytest.StashKey[SchedulerUnderTest] = pytest.StashKey()
 
-OTHER_SCHEDULERS: pytest.StashKey[dict[str, SchedulerUnderTest]] = pytest.StashKey()
-"""Schedulers that the test runs on in turns with its own, by the name of the side."""
+OTHER_SCHEDULER: pytest.StashKey[SchedulerUnderTest] = pytest.StashKey()
+"""The scheduler that the test runs on in turns with its own."""
 
 PROFILED: pytest.StashKey[ProfiledTest] = pytest.StashKey()
 

@@ -175,7 +175,7 @@ def _as_in_row(result: Result) -> Result:
         if shares:
             shares = replace(shares, functions=tuple(tables.hottest(shares.functions, 1)))
         backends.append(replace(backend, shares=shares, costs=None))
-    return replace(result, backends=tuple(backends), null=())
+    return replace(result, backends=tuple(backends))
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_schedprof.model.comparison import Comparison, Outcome
+from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import BackendResult, Result
@@ -107,9 +107,6 @@ def _facts(results: Sequence[Result], place: str) -> Iterator[str]:
     yield f"- Artifacts: {code(place)}"
     yield from (f"- Compared with {code(name)}." for name in baseline_names(results))
     yield from (f"- {plain(text)}" for text in condition_words(_comparisons(results)))
-    if null := [comparison for result in results for comparison in result.null]:
-        alarms = sum(len(comparison.of(Outcome.REGRESSED)) for comparison in null)
-        yield f"- The same code on another scheduler (null arm): {counted(alarms, 'false alarm')}."
     if skipped := skipped_words(results):
         yield f"- Limits: {skipped}"
     yield from (f"- Note: {plain(text)}" for text in environment_notes(results))

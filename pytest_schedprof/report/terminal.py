@@ -283,12 +283,10 @@ def _facts(result: Result) -> Iterator[str]:
 
 
 def _baseline_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:
-    """Return what changed since the baseline, and between schedulers of the same code."""
+    """Return what changed since the baseline."""
     if names := baseline_names(results):
         comparisons = [comparison for result in results for comparison in result.comparisons]
         yield from comparison_lines(names[0], comparisons, verbosity, is_brief=True)
-    if null := [comparison for result in results for comparison in result.null]:
-        yield from comparison_lines("the same code (null arm)", null, verbosity, is_brief=True)
 
 
 def _version_lines(results: Sequence[Result]) -> Iterator[Line]:

@@ -166,7 +166,6 @@ def save(
             baseline="",
             baseline_commit="",
             comparisons=(),
-            null=(),
         )
         for result in results
         if is_worth_keeping(result)

@@ -54,7 +54,7 @@ def _faults_of_result(result: Result) -> Iterator[str]:
     for name in chain.from_iterable(named):
         if not is_below(name):
             yield f"{name!r} is outside of the test's directory"
-    for comparison in (*result.comparisons, *result.null):
+    for comparison in result.comparisons:
         for change in comparison.changes:
             if change.metric not in METRICS:
                 yield f"the metric {change.metric!r} is unknown to this release"

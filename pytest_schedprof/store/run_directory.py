@@ -23,11 +23,8 @@ RUN_FILE, RESULT_FILE = "run.json", "result.json"
 PAGE = "index.html"
 """Name of the page of either, beside its record."""
 
-AGAINST, NULL = "against", "null"
-"""Directories of the other sides of a test that ran in turns, beside its record: of the side with
-other code or settings, and of the one with the same code again."""
-NOW = "now"
-"""What the side under test is called beside others."""
+AGAINST = "against"
+"""Directory of the other side of a test that ran in turns, beside its record."""
 
 
 def new_run_id() -> str:

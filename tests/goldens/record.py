@@ -62,7 +62,7 @@ SESSIONS = {
     "evidence": ("-kevidence",),
     "turns": (
         *("-ktasks", "--schedprof=counts", *SIMULATED),
-        *(f"--schedprof-against={OTHER}", "--schedprof-null", "--schedprof-budget=150"),
+        *(f"--schedprof-against={OTHER}", "--schedprof-budget=150"),
     ),
     "limits": ("-kbusy or idle", "--schedprof=cputime"),
     "killed": ("-kkilled", "--schedprof=cputime,pyspy"),

@@ -35,7 +35,6 @@ CASES = [
     Case("seeds", "2", ["--schedprof-seeds=3"], 5, (2, 3, 5)),
     Case("timeout", "2", ["--schedprof-timeout=3.5"], 5, (2.0, 3.5, 5.0)),
     Case("budget", "2", ["--schedprof-budget=3.5"], 5, (2.0, 3.5, 5.0)),
-    Case("null", "true", ["--no-schedprof-null"], True, (True, False, True)),
     Case("keep", "20MB", ["--schedprof-keep=0"], "all", (20_000_000, 0, None)),
     Case("tolerance", "5%", ["--schedprof-tolerance=2.5%"], "0%", (0.05, 0.025, 0.0)),
     Case("scale", "20, 10", ["--schedprof-scale=3"], [5, 7], ((10, 20), (3,), (5, 7))),

@@ -58,14 +58,13 @@ def test_decisions_with_another_setting_are_compared_and_the_setting_told(
 ) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     project.is_apart = True
-    options = (*VIRTUAL, "--schedprof-null", f"--schedprof-against=config:{SATURATION}=inf")
+    options = (*VIRTUAL, f"--schedprof-against=config:{SATURATION}=inf")
     result = project.run_test(REDUCED, *options)
     result.stdout.fnmatch_lines(
         [
             f"schedprof: against config:{SATURATION}=inf and the same code",
             f"compared with config:{SATURATION}=inf: *in 1 test",
             f"  settings that differ: {SATURATION} (inf before, 1.1 now)",
-            "compared with the same code (null arm): 10 the same in 1 test",
         ]
     )
     record = project.result()
@@ -76,7 +75,6 @@ def test_decisions_with_another_setting_are_compared_and_the_setting_told(
     held = changes["held_by_all"]  # with inf all chunks are made before any is added up
     assert held.outcome is Outcome.IMPROVED
     assert held.before > 1.2 * held.after > 0
-    assert record.null[0].settings == ()
     (place,) = (project.run_directory / "tests").iterdir()
     assert f"settings that differ: {SATURATION}" in (place / "index.html").read_text()
     assert main(["compare", str(place / "against"), str(place)]) == result.ret
