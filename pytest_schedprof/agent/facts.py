@@ -36,8 +36,7 @@ LOCATION_SETTINGS = ("contact-address", "dashboard", "http", "preload", "preload
 RANDOM_SEED = "random"
 
 WINDOWS = "_schedprof_windows"
-"""Attribute of the scheduler while windows are open: their number, and what was forgotten since:
-tasks, and transitions of a scheduler whose place another one took."""
+"""Attribute of the scheduler while windows are open: their number, and tasks forgotten since."""
 
 
 def open_window(dask_scheduler: Any = None) -> dict[str, Any]:
@@ -47,8 +46,7 @@ def open_window(dask_scheduler: Any = None) -> dict[str, Any]:
     forgets them is wrapped to keep them. A plugin instead would be called at every transition and
     be in every profile.
     """
-    zeros = {"open": 0, "forgotten": 0, "transitions": 0}
-    windows = dask_scheduler.__dict__.setdefault(WINDOWS, zeros)
+    windows = dask_scheduler.__dict__.setdefault(WINDOWS, {"open": 0, "forgotten": 0})
     windows["open"] += 1
     forget = getattr(dask_scheduler, "_clear_task_state", None)
     if windows["open"] == 1 and forget is not None:
@@ -61,13 +59,6 @@ def open_window(dask_scheduler: Any = None) -> dict[str, Any]:
     if (world := world_of(dask_scheduler)) is not None:
         world.begin_log()
     return _counters(dask_scheduler)
-
-
-def outlive(scheduler: Any) -> None:
-    """Let open windows keep the counts of a scheduler whose state will be made anew."""
-    windows = getattr(scheduler, WINDOWS, {"forgotten": 0, "transitions": 0})
-    windows["forgotten"] += finished_tasks(scheduler)
-    windows["transitions"] += scheduler.transition_counter
 
 
 def close_window(dask_scheduler: Any = None) -> dict[str, Any]:
@@ -84,12 +75,12 @@ def close_window(dask_scheduler: Any = None) -> dict[str, Any]:
 
 
 def _counters(scheduler: Any) -> dict[str, Any]:
-    earlier = getattr(scheduler, WINDOWS, {"forgotten": 0, "transitions": 0})
+    forgotten = getattr(scheduler, WINDOWS, {}).get("forgotten", 0)
     return {
         "time": time.time(),
         "cpu": time.process_time(),
-        "tasks": earlier["forgotten"] + finished_tasks(scheduler),
-        "transitions": earlier["transitions"] + scheduler.transition_counter,
+        "tasks": forgotten + finished_tasks(scheduler),
+        "transitions": scheduler.transition_counter,
     }
 
 

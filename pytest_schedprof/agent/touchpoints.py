@@ -165,15 +165,10 @@ TOUCHPOINTS = (
     ),
     Touchpoint(
         "virtual/server.py, virtual/node.py",
-        "a cluster in virtual time cannot start, or its scheduler cannot die and come back",
+        "a cluster in virtual time cannot start",
         (
             "distributed.core:Server._address",
             "distributed.core:Server._comms",
-            "distributed.core:Server._handle_comm",
-            "distributed.core:Server._listen_address",
-            "distributed.core:Server._ongoing_background_tasks",
-            "distributed.core:AsyncTaskGroup._ongoing_tasks",
-            "distributed.core:Server._is_finalizing",
             "distributed.comm.inproc:InProcListener._handle_stream",
             "distributed.comm.inproc:Manager._ip",
         ),

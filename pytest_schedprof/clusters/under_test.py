@@ -137,14 +137,12 @@ class SchedulerUnderTest:
         *,
         lasting: float | None = None,
     ) -> None:
-        """Let something happen in a virtual cluster, so many virtual seconds from now.
+        """Let something happen to workers of a virtual cluster, so many virtual seconds from now.
 
         Args:
-            fault: `kill`, `pause`, `resume`, `slow`, `partition`, `silence` or `arrive`; `restart`
-                for the scheduler.
-            worker: its name: 0, 1, 2, ...; or the names of several; or `scheduler`.
-            lasting: seconds after which a worker is paused, slow, cut off or silent no longer, or
-                after which there is a scheduler again.
+            fault: `kill`, `pause`, `resume`, `slow`, `partition`, `silence` or `arrive`.
+            worker: its name: 0, 1, 2, ...; or the names of several.
+            lasting: seconds after which a worker is paused, slow, cut off or silent no longer.
 
         Raises:
             ClusterError: if that is not possible.

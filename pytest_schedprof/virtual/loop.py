@@ -82,9 +82,6 @@ PACKAGES = ("dask.", "distributed.", *(f"pytest_schedprof.virtual.{name}." for n
 OUTQ = 0x5411
 """Linux's ioctl for the number of bytes of a socket that the other end has not received."""
 
-OWN = "schedprof-own"
-"""Marks a connection of the session, which outlives the scheduler."""
-
 
 class Turns:
     """One end of the connection by which the turn passes between cluster and test."""

@@ -28,8 +28,8 @@ from tornado.iostream import IOStream
 from pytest_schedprof.agent.decisions import WORLD
 from pytest_schedprof.virtual.behaviour import read_behaviour, read_trait
 from pytest_schedprof.virtual.loop import AtOnce, Turns, VirtualLoop, replace_clocks
-from pytest_schedprof.virtual.orders import order_graphs
-from pytest_schedprof.virtual.server import Restarts, VirtualServer, leave_out_readings
+from pytest_schedprof.virtual.orders import order_graphs, order_requests
+from pytest_schedprof.virtual.server import VirtualServer, leave_out_readings
 from pytest_schedprof.virtual.worker import VirtualWorker, name_for_scheduler
 from pytest_schedprof.virtual.world import Faults, World
 
@@ -55,16 +55,14 @@ async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Futur
     _name_addresses()
     _order_sets()
     leave_out_debugging()
-    made_of = _scheduler_options(spec)
-    scheduler = Scheduler(**made_of)
+    scheduler = Scheduler(**_scheduler_options(spec))
     leave_out_readings(scheduler)
-    restarts = Restarts(scheduler, made_of)
+    order_requests(scheduler)
     await scheduler
     world = World(loop, scheduler, read_trait("horizon", spec["options"]))
     scheduler.extensions[WORLD] = world
     order_graphs(world.journal)
     server = await VirtualServer(scheduler, read_behaviour(spec["options"]), spec["count"], world)
-    server.restarts = restarts
     make = partial(VirtualWorker, server, nthreads=spec["threads"])
     await join_all([make(name=name) for name in in_order_of_sets(spec["count"])])
     options = spec["options"]

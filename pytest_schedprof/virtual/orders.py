@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Any
 
-from distributed import scheduler
+from distributed import Scheduler, scheduler
+from distributed.comm.core import Comm
 
 from pytest_schedprof.virtual.journal import Journal
 
@@ -29,7 +30,18 @@ OF_SETS = frozenset(
 """Requests whose keys are those of a set, in whose order the client sends them."""
 
 
-def in_order(read: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+def order_requests(receiver: Scheduler) -> None:
+    """Put in order the keys of what a scheduler reads that has not been started yet."""
+    handle = receiver.handle_comm
+
+    def handle_in_order(comm: Comm) -> Any:
+        comm.read = _in_order(comm.read)  # type: ignore[method-assign, assignment]
+        return handle(comm)
+
+    vars(receiver)["handle_comm"] = handle_in_order
+
+
+def _in_order(read: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     """Return a connection's method for reading a message, or a batch, that orders the keys."""
 
     @wraps(read)

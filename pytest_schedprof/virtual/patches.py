@@ -23,7 +23,7 @@ from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.virtual.blocked import Waiter, listen
 from pytest_schedprof.virtual.choices import replacements_of_chance
 from pytest_schedprof.virtual.conductor import REAL_WAIT, Conductor
-from pytest_schedprof.virtual.loop import EPOCH, OWN, AtOnce, replace_clocks
+from pytest_schedprof.virtual.loop import EPOCH, AtOnce, replace_clocks
 
 PATIENCE_S = 0.05
 """Real time after which a test that waits for something unknown is taken to wait for the
@@ -187,8 +187,6 @@ async def _ensure_connected(self: Any, timeout: Any = None) -> None:
     conductor = _CONDUCTORS.get(getattr(self.scheduler, "address", ""))
     if conductor is not None and self.status != "closed":
         conductor.adopt(self)
-        if getattr(self, "is_sessions", False):
-            self.connection_args["handshake_overrides"] = {OWN: True}
     await _REAL_CONNECT(self, timeout)
 
 

@@ -6,7 +6,6 @@ import asyncio
 import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import wraps
 from typing import Any
 from zlib import crc32
@@ -14,135 +13,16 @@ from zlib import crc32
 from distributed import Scheduler, SchedulerPlugin
 from distributed.comm.core import Comm
 from distributed.comm.inproc import InProc, InProcListener, global_manager
-from distributed.core import Server, Status
+from distributed.core import Server
 from distributed.security import Security
 from tornado.ioloop import IOLoop
 
-from pytest_schedprof.agent import facts
-from pytest_schedprof.agent.decisions import WORLD
-from pytest_schedprof.agent.instruments import KEPT as TASK_STREAM
 from pytest_schedprof.virtual.behaviour import Behaviour
 from pytest_schedprof.virtual.choices import ChoosingLine
 from pytest_schedprof.virtual.hollow_server import WorkerServer
 from pytest_schedprof.virtual.hollow_worker import HollowWorker
 from pytest_schedprof.virtual.lines import TO_WORKER_S
-from pytest_schedprof.virtual.loop import OWN
-from pytest_schedprof.virtual.orders import in_order
-from pytest_schedprof.virtual.stories import names_at_work
 from pytest_schedprof.virtual.world import World
-
-OUR_PLUGINS = "schedprof-"
-
-STAYING = ("listeners", "services", "_address", "_listen_address", "ip", "handle_comm")
-"""Attributes by which the scheduler can be reached, which the new one has too."""
-
-
-class Restarts:
-    """Lets the scheduler die, and another one take its place."""
-
-    def __init__(self, scheduler: Scheduler, options: dict[str, Any]) -> None:
-        """Take a scheduler before its start, and the options of which it was made."""
-        self._scheduler: Any = scheduler
-        self._options = {**options, "plugins": ()}
-        self._handle = scheduler.handle_comm
-        self._own: set[asyncio.Task[None]] = set()
-        """Tasks that handle connections of the session."""
-        self._waiting: list[Comm] = []
-        """Connections that wait for a scheduler."""
-        self.is_up = asyncio.Event()
-        self.is_up.set()
-        vars(scheduler)["handle_comm"] = self._admit
-
-    def _admit(self, comm: Comm) -> Any:
-        """Handle a connection, or let it wait until the scheduler is back."""
-        comm.read = in_order(comm.read)  # type: ignore[method-assign, assignment]
-        if comm.remote_info.get(OWN):
-            handling = asyncio.ensure_future(self._scheduler._handle_comm(comm))
-            self._own.add(handling)
-            handling.add_done_callback(self._own.discard)
-        elif self.is_up.is_set():
-            return self._handle(comm)
-        else:
-            self._waiting.append(comm)
-        done = asyncio.get_running_loop().create_future()
-        done.set_result(None)
-        return done
-
-    def die(self) -> None:
-        """End all that the scheduler does, and tell nobody.
-
-        Its coroutines end in a scheduler without tasks, workers and clients. The process of a real
-        scheduler would not let them end, so their last steps must have no effect.
-        """
-        self.is_up.clear()
-        facts.outlive(self._scheduler)
-        comms = dict(self._scheduler._comms)
-        working = [*self._scheduler._ongoing_background_tasks._ongoing_tasks, *self._requests()]
-        self._stop()
-        self._renew()
-        self._scheduler._comms.update(comms)
-        self._scheduler._is_finalizing = lambda: True
-        for task in working:
-            task.cancel()
-        for comm in comms:
-            if not comm.remote_info.get(OWN):
-                comm.abort()
-
-    async def rise(self) -> None:
-        """Start an empty scheduler."""
-        self._stop()
-        self._renew()
-        del self._scheduler._is_finalizing
-        await self._scheduler.rpc.start()
-        await self._scheduler.preloads.start()
-        self._scheduler.start_periodic_callbacks()
-        self.is_up.set()
-        waiting, self._waiting = self._waiting, []
-        for comm in waiting:
-            self._handle(comm)
-
-    def _requests(self) -> list[asyncio.Task[Any]]:
-        """Return the tasks in which the scheduler handles messages of workers."""
-        tasks = asyncio.all_tasks(asyncio.get_event_loop()) - self._own
-        return [task for task in tasks if names_at_work([task])]
-
-    def _stop(self) -> None:
-        """Stop the scheduler's periodic callbacks, extensions and monitor."""
-        for callback in self._scheduler.periodic_callbacks.values():
-            callback.stop()
-        for extension in self._scheduler.extensions.values():
-            with suppress(AttributeError):
-                extension.teardown()
-        self._scheduler.monitor.close()
-
-    def _renew(self) -> None:
-        """Make it a new scheduler, which keeps its address and the session's connections."""
-        scheduler = self._scheduler
-        kept = {name: vars(scheduler)[name] for name in STAYING}
-        own = {comm: op for comm, op in scheduler._comms.items() if comm.remote_info.get(OWN)}
-        lines = {name: line for name, line in scheduler.client_comms.items() if line.comm in own}
-        clients = {name: scheduler.clients[name] for name in lines if name in scheduler.clients}
-        plugins = {
-            name: plugin for name, plugin in scheduler.plugins.items() if self._is_ours(name)
-        }
-        world = scheduler.extensions[WORLD]
-        scheduler.start_http_server = lambda *args, **keywords: None  # there is one already
-        Scheduler.__init__(scheduler, **self._options)
-        del scheduler.start_http_server
-        leave_out_readings(scheduler)
-        vars(scheduler).update(kept)
-        scheduler._comms.update(own)
-        scheduler.client_comms.update(lines)
-        scheduler.clients.update(clients)
-        scheduler.plugins.update(plugins)
-        scheduler.extensions[WORLD] = world
-        scheduler.status = Status.running
-
-    def _is_ours(self, name: str) -> bool:
-        """Whether a plugin records, or is needed by a virtual cluster."""
-        recorded = getattr(self._scheduler, TASK_STREAM, {}).get("plugin")
-        return name.startswith(OUR_PLUGINS) or self._scheduler.plugins[name] is recorded
-
 
 READINGS = ("monitor", "tick", "ticks")
 """Periodic callbacks that read the machine, and how late the loop is: every 20 ms."""
@@ -163,8 +43,6 @@ PATIENCE_S = 30.0
 
 class VirtualServer(WorkerServer):
     """Answers requests to workers, and delivers their messages to the scheduler."""
-
-    restarts: Restarts
 
     def __init__(
         self, scheduler: Scheduler, behaviour: Behaviour, count: int, world: World

@@ -104,7 +104,6 @@ class VirtualWorker(HollowWorker):
         return data_of(self.memory_limit, self.server.behaviour.disk, note)
 
     async def _start(self) -> VirtualWorker:
-        await self.server.restarts.is_up.wait()
         self.join()
         while not self.has_joined():
             await asyncio.sleep(0)
@@ -216,13 +215,6 @@ class VirtualWorker(HollowWorker):
     def send(self, message: dict[str, Any]) -> None:
         if self._line is not None:
             self._line.send(message)
-
-    def lose_scheduler(self) -> None:
-        """Leave as a worker whose connection to the scheduler breaks."""
-        if self._adding is not None:
-            self._adding.cancel()
-            self._adding = None
-        self._leave("worker-handle-scheduler-connection-broken")
 
     def _deliver(self, messages: list[dict[str, Any]]) -> None:
         self.server.world.journal.passed("in", messages)

@@ -171,12 +171,6 @@ LASTING_S = (0.01, 0.1, 1.0, 10.0)
 SILENCE = 40
 """Factor of the time for which a worker is silent: schedulers wait minutes for a heartbeat."""
 
-SCHEDULER = "scheduler"
-"""The only one that can be restarted; workers are killed, and others arrive."""
-
-DOWN_S = 1.0
-"""How long there is no scheduler, by default."""
-
 FACTOR = 10.0
 """How many times slower a slow worker is."""
 
@@ -209,13 +203,11 @@ class Faults:
 
     def check(self, fault: str, worker: str) -> str:
         """Return why this cannot be done, or nothing."""
-        known = (*self._acts, "arrive", "restart")
+        known = (*self._acts, "arrive")
         if fault not in known:
             return f"a worker cannot {fault!r}; known: {', '.join(known)}"
-        if (fault == "restart") != (worker == SCHEDULER):
-            return f"only {SCHEDULER!r} can be restarted, and nothing else can happen to it"
         # A worker may arrive under the name of one that is killed before.
-        if fault not in ("arrive", "restart") and self._named(worker) is None:
+        if fault != "arrive" and self._named(worker) is None:
             return f"there is no worker {worker!r}; they are named 0, 1, 2, ..."
         return ""
 
@@ -224,8 +216,6 @@ class Faults:
         target = self._named(worker)
         if fault == "arrive":
             self.arrive(worker)
-        elif fault == "restart":
-            self._restart(seconds if seconds < float("inf") else DOWN_S)
         elif target is not None:
             self._acts[fault](target, seconds)
 
@@ -277,24 +267,6 @@ class Faults:
 
         if seconds < float("inf"):
             self._later(seconds, recover)
-
-    def _restart(self, seconds: float) -> None:
-        """Let the scheduler die; after a time there is a new one, which has new workers.
-
-        A worker that loses its scheduler ends, and so does its nanny. Whoever started it, such as
-        Kubernetes, starts it again.
-        """
-        restarts = self._server.restarts
-        if not restarts.is_up.is_set():
-            return  # it is dead already
-        workers: list[Any] = list(self._server.hollow.values())
-        world = self._server.world
-        world.journal.note(world.loop.now, "the scheduler died")
-        restarts.die()
-        for worker in workers:
-            worker.lose_scheduler()
-            self.arrive(worker.name)
-        self._later(seconds, lambda: self._server.keep(restarts.rise()))
 
     def arrive(self, name: str, threads: int | None = None) -> None:
         """Let a worker join, unless there is one of its name."""
