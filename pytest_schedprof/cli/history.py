@@ -28,7 +28,7 @@ EXPLAINED = 5
 PURPOSE = "show figures run after run, and the commits at which they changed"
 DESCRIPTION = (
     "Reads all runs below a directory or URL, and lists each test's figures in the order of "
-    "commits, with their steps and trends."
+    "commits, with their steps."
 )
 EXAMPLE = """\
 example: schedprof history --test '*shuffle*' --metric bytecodes s3://bucket/schedprof
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(as_markdown(history, every=every))
     else:
         say(history_text(history, every=every, bars=bars_for(sys.stdout.encoding)))
-        if any(series.course.steps for series in history.series):
+        if any(series.steps for series in history.series):
             for why in islice(why_stepped(history.series, Path(arguments.place)), EXPLAINED):
                 say("")
                 for line in explanation_lines(why, with_source=False):

@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="",
         metavar="DIR_OR_URL",
-        help="also show figures over the runs there, with steps and trends (without a value: the "
-        "runs beside this one)",
+        help="also show figures over the runs there, with steps (without a value: the runs "
+        "beside this one)",
     )
 
 

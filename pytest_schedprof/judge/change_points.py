@@ -1,13 +1,13 @@
-"""Find the change points of a series: steps, and slow trends.
+"""Find the steps of a series.
 
-docs/statistics.md describes the method. The series is cut into level or sloped stretches (see
-`stretches`). Then, as in Hunter's method, a t test is made at each border, and the weakest border
-is removed until all borders pass. So a slow trend is one sloped stretch, not a staircase of steps.
+docs/statistics.md describes the method. The series is cut into level stretches. Then, as in
+Hunter's method, a t test is made at each border, and the weakest border is removed until all
+borders pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from math import inf, log, sqrt
 from operator import add
@@ -15,20 +15,17 @@ from statistics import NormalDist, median
 from typing import NamedTuple
 
 from pytest_schedprof.judge.estimate import upper_tail
-from pytest_schedprof.model.run import Course, Step, Trend
+from pytest_schedprof.model.run import Step
 
 MIN_LEVEL = 3
 """Smallest number of points of a stretch: a change of fewer points did not last."""
-
-MIN_TREND = 20
-"""Smallest number of points of a sloped stretch: with fewer a slope cannot be told from a step."""
 
 PENALTY = 2.0
 """Penalty of a parameter, in logarithms of the series' length. 1 is Schwarz's criterion (BIC),
 which assumes independent normal noise. benchmarks/change_points.py measured this value."""
 
-PARAMETERS = {False: 2, True: 3}
-"""Parameters of a level and of a sloped stretch: start, height, and slope."""
+PARAMETERS = 2
+"""Parameters of a stretch: start and height."""
 
 
 class Stretch(NamedTuple):
@@ -36,12 +33,10 @@ class Stretch(NamedTuple):
 
     start: int
     stop: int
-    is_sloped: bool = False
 
     @property
-    def end(self) -> float:
-        """Position between its last value and the next one."""
-        return self.stop - 0.5
+    def points(self) -> int:
+        return self.stop - self.start
 
 
 class Fits:
@@ -53,78 +48,39 @@ class Fits:
         centred = [value - self.centre for value in values]
         self._sums = [0.0, *accumulate(centred)]
         self._squares = [0.0, *accumulate(value * value for value in centred)]
-        self._moments = [0.0, *accumulate(place * value for place, value in enumerate(centred))]
 
     def squares(self, stretch: Stretch) -> float:
-        start, stop, is_sloped = stretch
+        start, stop = stretch
         total = self._sums[stop] - self._sums[start]
-        left = self._squares[stop] - self._squares[start] - total * total / (stop - start)
-        if is_sloped:
-            left -= self._slope(start, stop) ** 2 * _spread(stop - start)
+        left = self._squares[stop] - self._squares[start] - total * total / stretch.points
         return max(left, 0.0)
 
-    def squares_until(self, stop: int, *, is_sloped: bool) -> list[float]:
-        """Sums of squared residuals of all stretches that end at `stop`, indexed by their start."""
-        starts = stop - (MIN_TREND if is_sloped else MIN_LEVEL) + 1
+    def squares_until(self, stop: int) -> Iterator[float]:
+        """Sums of squared residuals of all stretches that end at `stop`, by their start."""
         squares, sums = self._squares[stop], self._sums[stop]
-        before = zip(range(starts), self._squares, self._sums, strict=False)
-        level = [squares - q - (sums - s) ** 2 / (stop - start) for start, q, s in before]
-        if not is_sloped:
-            return level
-        return [
-            left - self._slope(start, stop) ** 2 * _spread(stop - start)
-            for start, left in enumerate(level)
-        ]
+        starts = range(stop - MIN_LEVEL + 1)
+        before = zip(starts, self._squares, self._sums, strict=False)
+        return (squares - q - (sums - s) ** 2 / (stop - start) for start, q, s in before)
 
-    def height(self, stretch: Stretch, place: float) -> float:
-        """Height of the fit at a position, which may be outside of the stretch."""
-        start, stop, is_sloped = stretch
-        mean = self.centre + (self._sums[stop] - self._sums[start]) / (stop - start)
-        return mean + (self._slope(start, stop) * (place - _middle(stretch)) if is_sloped else 0.0)
-
-    def _slope(self, start: int, stop: int) -> float:
-        total = self._sums[stop] - self._sums[start]
-        moment = self._moments[stop] - self._moments[start]
-        return (moment - total * (start + stop - 1) / 2) / _spread(stop - start)
+    def height(self, stretch: Stretch) -> float:
+        start, stop = stretch
+        return self.centre + (self._sums[stop] - self._sums[start]) / stretch.points
 
     def residuals(self, stretch: Stretch) -> list[float]:
-        places = range(stretch.start, stretch.stop)
-        return [self.values[place] - self.height(stretch, place) for place in places]
-
-
-def doubt(stretch: Stretch, place: float) -> float:
-    """Variance of the fitted height at a position, in units of the variance of one value."""
-    points = stretch.stop - stretch.start
-    distance = (place - _middle(stretch)) ** 2 / _spread(points) if stretch.is_sloped else 0.0
-    return 1 / points + distance
-
-
-def _middle(stretch: Stretch) -> float:
-    return (stretch.start + stretch.stop - 1) / 2
-
-
-def _spread(points: int) -> float:
-    """Sum of squares of consecutive positions around their middle."""
-    return points * (points * points - 1) / 12
-
-
-def parameter_price(length: int) -> float:
-    """Amount by which a parameter must reduce the squares, in units of one value's variance."""
-    return PENALTY * log(length)
+        height = self.height(stretch)
+        return [value - height for value in self.values[stretch.start : stretch.stop]]
 
 
 def cut(fits: Fits, variance: float) -> list[Stretch]:
     """Return the stretches with the least squares plus penalties."""
     length = len(fits.values)
-    price = parameter_price(length) * variance
+    price = PARAMETERS * PENALTY * log(length) * variance
     least, last = [0.0] + [inf] * length, [Stretch(0, 0)] * (length + 1)
     for stop in range(MIN_LEVEL, length + 1):
-        for is_sloped in (False, True) if stop >= MIN_TREND else (False,):
-            costs = list(map(add, least, fits.squares_until(stop, is_sloped=is_sloped)))
-            cheapest = min(costs)
-            if (cost := cheapest + PARAMETERS[is_sloped] * price) < least[stop]:
-                least[stop] = cost
-                last[stop] = Stretch(costs.index(cheapest), stop, is_sloped)
+        costs = list(map(add, least, fits.squares_until(stop)))
+        cheapest = min(costs)
+        least[stop] = cheapest + price
+        last[stop] = Stretch(costs.index(cheapest), stop)
     return _traced(last)
 
 
@@ -159,17 +115,17 @@ MOST_LASTING = 0.8
 """Upper bound of the estimated correlation of neighbours: closer to 1, no test has any power."""
 
 MIN_POINTS = 2 * MIN_LEVEL
-"""Shorter series have no change points."""
+"""Shorter series have no steps."""
 
 
-def course(
+def steps_in(
     values: Sequence[float],
     *,
     relative: float = 0.0,
     absolute: float = 0.0,
     siblings: int = 1,
-) -> Course:
-    """Return the steps and trends of a series.
+) -> tuple[Step, ...]:
+    """Return the steps of a series.
 
     Args:
         values: in order of time.
@@ -178,8 +134,8 @@ def course(
         siblings: number of series that are tested together, including this one.
     """
     if len(values) < MIN_POINTS or min(values) == max(values):
-        return Course()
-    return _Search(values, relative, absolute, CHANCE / siblings).course()
+        return ()
+    return _Search(values, relative, absolute, CHANCE / siblings).steps()
 
 
 class _Search:
@@ -194,11 +150,9 @@ class _Search:
         self.relative, self.absolute = relative, absolute
         self.floor = least * least
         self.chance = chance / len(values)
-        self.stretches = [
-            self._formed(*piece[:2]) for piece in cut(self.fits, max(noise * noise, self.floor))
-        ]
+        self.stretches = cut(self.fits, max(noise * noise, self.floor))
 
-    def course(self) -> Course:
+    def steps(self) -> tuple[Step, ...]:
         """Remove the weakest border until all borders are significant."""
         while True:
             lasting = self._lasting()
@@ -209,52 +163,23 @@ class _Search:
                 if step.chance >= self.chance or not self._is_large(step.before, step.after)
             ]
             if not weak:
-                break
-            self._join(max(weak, key=lambda number: steps[number].chance), lasting)
-        trends = tuple(self._trend(stretch) for stretch in self.stretches if stretch.is_sloped)
-        return Course(tuple(steps), trends)
-
-    def _join(self, number: int, lasting: float) -> None:
-        one, other = self.stretches[number : number + 2]
-        joined = self._formed(one.start, other.stop, lasting)
-        apart = self.fits.squares(one) + self.fits.squares(other)
-        price = parameter_price(len(self.fits.values)) * self._variance(joined)
-        if joined.is_sloped and self.fits.squares(joined) > apart + price:
-            joined = Stretch(*joined[:2])  # a step that is too small to report, not a trend
-        self.stretches[number : number + 2] = [joined]
+                return tuple(steps)
+            weakest = max(weak, key=lambda number: steps[number].chance)
+            one, other = self.stretches[weakest : weakest + 2]
+            self.stretches[weakest : weakest + 2] = [Stretch(one.start, other.stop)]
 
     def _is_large(self, before: float, after: float) -> bool:
         least = max(self.relative * min(abs(before), abs(after)), self.absolute)
         return abs(after - before) >= least
 
-    def _trend(self, stretch: Stretch) -> Trend:
-        first, last = stretch.start, stretch.stop - 1
-        heights = [self.fits.height(stretch, place) for place in (first, last)]
-        return Trend(first, last, *heights)
-
     def _step(self, one: Stretch, other: Stretch, lasting: float) -> Step:
-        """Test the border of two stretches: a t test of their fitted heights at the border."""
-        before, after = (self.fits.height(side, one.end) for side in (one, other))
-        variance = self._variance(one, other) * (doubt(one, one.end) + doubt(other, one.end))
+        """Test the border of two stretches: a t test of their heights."""
+        before, after = self.fits.height(one), self.fits.height(other)
+        squares = self.fits.squares(one) + self.fits.squares(other)
+        freedom = one.points + other.points - 2
+        variance = max(squares / freedom, self.floor) * (1 / one.points + 1 / other.points)
         t = abs(after - before) / sqrt(variance * _inflation(lasting))
-        return Step(one.stop, before, after, 2 * upper_tail(t, _freedom(one, other)))
-
-    def _variance(self, *stretches: Stretch) -> float:
-        squares = sum(self.fits.squares(stretch) for stretch in stretches)
-        return max(squares / _freedom(*stretches), self.floor)
-
-    def _formed(self, start: int, stop: int, lasting: float = 0.0) -> Stretch:
-        """Return a sloped stretch if its slope is significant and large, else a level one."""
-        level, sloped = Stretch(start, stop), Stretch(start, stop, is_sloped=True)
-        if stop - start < MIN_TREND:
-            return level
-        trend = self._trend(sloped)
-        if not self._is_large(trend.before, trend.after):
-            return level
-        gain = self.fits.squares(level) - self.fits.squares(sloped)
-        t = sqrt(max(gain, 0.0) / (self._variance(sloped) * _inflation(lasting)))
-        is_likely = 2 * upper_tail(t, _freedom(sloped)) >= self.chance
-        return level if is_likely else sloped
+        return Step(one.stop, before, after, 2 * upper_tail(t, freedom))
 
     def _lasting(self) -> float:
         """Correlation of neighbouring residuals; 0 for independent noise."""
@@ -264,14 +189,8 @@ class _Search:
             return 0.0
         products = sum(a * b for residual in residuals for a, b in pairwise(residual))
         # Fitting removes a part of the noise, which makes neighbouring residuals less correlated.
-        taken = sum(PARAMETERS[stretch.is_sloped] for stretch in self.stretches) / len(
-            self.fits.values
-        )
+        taken = PARAMETERS * len(self.stretches) / len(self.fits.values)
         return min(max(products / squares + taken, 0.0), MOST_LASTING)
-
-
-def _freedom(*stretches: Stretch) -> int:
-    return sum(s.stop - s.start - PARAMETERS[s.is_sloped] + 1 for s in stretches)
 
 
 def _inflation(lasting: float) -> float:

@@ -465,7 +465,7 @@ def why_stepped(series: Iterable[Series], place: Path) -> Iterator[Explanation]:
     for one_series in series:
         if one_series.subject or one_series.metric not in DIVIDED:
             continue
-        for step in reversed(one_series.course.steps):
+        for step in reversed(one_series.steps):
             ids = (one_series.figures[place].moment.run_id for place in (step.at - 1, step.at))
             before, after = map(kept.get, ids)
             if before and after:

@@ -9,7 +9,7 @@ from math import pi, sqrt
 from statistics import median
 from typing import TypeAlias
 
-from pytest_schedprof.judge.change_points import NEIGHBOURS, course, scatter
+from pytest_schedprof.judge.change_points import NEIGHBOURS, scatter, steps_in
 from pytest_schedprof.judge.estimate import OF_EACH_RUN, Figure, critical
 from pytest_schedprof.model.metric import (
     CPU,
@@ -134,13 +134,13 @@ def _series(setting: Setting, nights: list[Night], choice: Choice) -> Iterator[S
     for name in sorted(large, key=_place):
         figures = tuple(_figures(nights, name))
         relative, absolute = least_change(name[0])
-        went = course(
+        steps = steps_in(
             [figure.value for figure in figures],
             relative=relative,
             absolute=absolute,
             siblings=siblings[_place(name)[:2]],
         )
-        yield Series(setting, *name, figures, went)
+        yield Series(setting, *name, figures, steps)
 
 
 def _place(name: Name) -> tuple[int, int, str]:

@@ -127,24 +127,6 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Trend:
-    """A slow change between two points, both included."""
-
-    first: int
-    last: int
-    before: float
-    after: float
-
-
-@dataclass(frozen=True, slots=True)
-class Course:
-    """The changes of a series."""
-
-    steps: tuple[Step, ...] = ()
-    trends: tuple[Trend, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Moment:
     """When a test was measured, and at which commit."""
 
@@ -192,7 +174,7 @@ class Series:
     subject: str
     """A function, `@owner`, or empty for the scheduler as a whole."""
     figures: tuple[Point, ...]
-    course: Course
+    steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Series of figures over many runs, with their steps and trends, as rows and as words."""
+"""Series of figures over many runs, with their steps, as rows and as words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pytest_schedprof.formats.charts import Scale, element, in_page, line
 from pytest_schedprof.judge.change_points import MIN_POINTS
 from pytest_schedprof.judge.series import LEAST_RUNS, counts_from, departure, least_change, usual
 from pytest_schedprof.model.metric import METRICS, readable
-from pytest_schedprof.model.run import History, Moment, Series, Setting, Step, Trend
+from pytest_schedprof.model.run import History, Moment, Series, Setting, Step
 from pytest_schedprof.report.words import change_of, counted, with_mode
 
 
@@ -24,21 +24,13 @@ def series_by_test(
 
 def shown_series(series: Iterable[Series], *, every: bool = False) -> list[Series]:
     """Return the series of the scheduler as a whole and those that changed, or every one."""
-    return [row for row in series if every or not row.subject or _changes(row)]
+    return [row for row in series if every or not row.subject or row.steps]
 
 
 def changed_series(series: Iterable[Series], most: int) -> list[Series]:
     """Return the series of all tests that changed, those that changed last first."""
-    changed = [row for row in series if _changes(row)]
-    return sorted(changed, key=lambda row: max(map(_end, _changes(row))), reverse=True)[:most]
-
-
-def _changes(series: Series) -> list[Step | Trend]:
-    return [*series.course.steps, *series.course.trends]
-
-
-def _end(change: Step | Trend) -> int:
-    return change.at if isinstance(change, Step) else change.last
+    changed = [row for row in series if row.steps]
+    return sorted(changed, key=lambda row: row.steps[-1].at, reverse=True)[:most]
 
 
 def ends_of(series: Series) -> tuple[str, str, str]:
@@ -74,8 +66,8 @@ def _amount(series: Series, value: float) -> str:
 
 
 def notes_of_series(series: Series) -> Iterator[str]:
-    """Yield the steps and trends of a series, and from which rise on a noisy one tells one."""
-    for step in series.course.steps:
+    """Yield the steps of a series, and from which rise on a noisy one tells one."""
+    for step in series.steps:
         before, after = (series.figures[place].moment for place in (step.at - 1, step.at))
         place = f"after {_label(before)}"  # there may be commits between that no run measured
         if _label(before) == _label(after):
@@ -86,9 +78,6 @@ def notes_of_series(series: Series) -> Iterator[str]:
             f"step at {_dated(after)}, {place}: "
             f"{_sizes(series, step)}{versions if has_changed else ''}"
         )
-    for trend in series.course.trends:
-        first, last = (series.figures[place].moment for place in (trend.first, trend.last))
-        yield f"trend from {_dated(first)} to {_dated(last)}: {_sizes(series, trend)}"
     yield from _noise(series)
 
 
@@ -107,9 +96,9 @@ def _noise(series: Series) -> Iterator[str]:
         yield f"noisy: a comparison with these runs tells {words} and more, {why}"
 
 
-def _sizes(series: Series, change: Step | Trend) -> str:
-    before, after = (_amount(series, value) for value in (change.before, change.after))
-    return f"{before} -> {after}, {change_of(series.metric, change.before, change.after)}"
+def _sizes(series: Series, step: Step) -> str:
+    before, after = (_amount(series, value) for value in (step.before, step.after))
+    return f"{before} -> {after}, {change_of(series.metric, step.before, step.after)}"
 
 
 def _label(moment: Moment) -> str:
@@ -127,7 +116,7 @@ def _time(moment: Moment) -> str:
 
 def history_words(history: History) -> Iterator[str]:
     """Return the commits with steps, then what the history consists of."""
-    steps = [(series, step) for series in history.series for step in series.course.steps]
+    steps = [(series, step) for series in history.series for step in series.steps]
     if steps:
         yield "commits with steps:"
     for (time, name), group in groupby(sorted(steps, key=_when), key=_when):
@@ -138,11 +127,8 @@ def history_words(history: History) -> Iterator[str]:
     short = sum(len(series.figures) < MIN_POINTS for series in history.series)
     if short:
         yield f"{_series(short)} with fewer than {MIN_POINTS} figures, too few to find steps"
-    trends = sum(len(series.course.trends) for series in history.series)
-    yield (
-        f"{counted(history.runs, 'run')}, {_series(len(history.series))}: "
-        f"{counted(len(steps), 'step')}, {counted(trends, 'trend')}"
-    )
+    runs, series = counted(history.runs, "run"), _series(len(history.series))
+    yield f"{runs}, {series}: {counted(len(steps), 'step')}"
 
 
 def _series(count: int) -> str:
@@ -165,7 +151,7 @@ def spark(series: Series, label: str) -> str:
 
     parts = [through(enumerate(values_of(series)), "line")]
     parts += [through(level, "level") for level in _levels(series)]
-    for step in series.course.steps:
+    for step in series.steps:
         figure = series.figures[step.at]
         moment, up = _point(series, step.at, figure.value)
         place = {"cx": x(moment), "cy": y(up), "r": 3}
@@ -184,15 +170,13 @@ def _point(series: Series, number: int, value: float) -> tuple[float, float]:
 
 
 def _levels(series: Series) -> Iterator[tuple[tuple[int, float], tuple[int, float]]]:
-    """Yield the ends of the level between each two steps, and of the line of each trend."""
-    steps = series.course.steps
+    """Yield the ends of the level between each two steps."""
+    steps = series.steps
     if steps:
         yield (0, steps[0].before), (steps[0].at - 1, steps[0].before)
         yield (steps[-1].at, steps[-1].after), (len(series.figures) - 1, steps[-1].after)
     for one, other in pairwise(steps):
         yield (one.at, one.after), (other.at - 1, other.before)
-    for trend in series.course.trends:
-        yield (trend.first, trend.before), (trend.last, trend.after)
 
 
 def values_of(series: Series) -> Sequence[float]:

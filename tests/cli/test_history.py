@@ -164,7 +164,7 @@ def test_a_step_is_told_with_its_commit_and_what_else_changed_there(
     table, _, why = text.partition("\n\ntest_a.py::test_b  counts\n")
     assert table.endswith(
         f"commits with steps:\n  {sha(STEP)[:9]} (2026-03-21): 4 up, 0 down, in 1 test\n"
-        "30 runs, 11 series: 4 steps, 0 trends"
+        "30 runs, 11 series: 4 steps"
     )
     assert why.startswith("  bytecodes: 509 before, 514 now per task (+5, +1.0%)\n")
     called = "is called as before (6 per task), 0.833 bytecodes more per call (now 84.167)"
@@ -177,12 +177,12 @@ def test_figures_come_in_the_order_of_commits(
     series = by_name(recorded(capsys, str(runs)))
     figures = series["bytecodes()"]["figures"]
     assert [figure["moment"]["run_id"] for figure in figures] == [f"run-{n}" for n in range(RUNS)]
-    (step,) = series["bytecodes()"]["course"]["steps"]
+    (step,) = series["bytecodes()"]["steps"]
     assert (step["at"], step["before"], step["after"]) == (STEP, 509, pytest.approx(514))
-    (step,) = series["cpu()"]["course"]["steps"]
+    (step,) = series["cpu()"]["steps"]
     assert step["at"] == STEP
     assert step["after"] / step["before"] == pytest.approx(1.5, rel=0.1)
-    assert series["share(@transitions)"]["course"] == {"steps": [], "trends": []}
+    assert series["share(@transitions)"]["steps"] == []
 
 
 def test_pages_show_what_changed_over_the_runs(
@@ -267,7 +267,7 @@ def test_tables_for_a_pull_request(runs: Path, capsys: pytest.CaptureFixture[str
 
 def test_any_file_system_of_fsspec_will_do(memory: str, capsys: pytest.CaptureFixture[str]) -> None:
     series = by_name(recorded(capsys, memory))
-    assert [step["at"] for step in series["bytecodes()"]["course"]["steps"]] == [STEP]
+    assert [step["at"] for step in series["bytecodes()"]["steps"]] == [STEP]
 
 
 def test_what_cannot_be_read_is_told_in_a_line_each_and_the_rest_is_read(

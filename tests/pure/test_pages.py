@@ -18,7 +18,7 @@ from pytest_schedprof.judge.owners import owner_of
 from pytest_schedprof.judge.recordings import Names, busy_stacks, other_of, trimmed
 from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.explanation import Source
-from pytest_schedprof.model.run import Course, Moment, Point, Series, Setting, Step
+from pytest_schedprof.model.run import Moment, Point, Series, Setting, Step
 from pytest_schedprof.report.code import MOST_LINES, code_of
 from pytest_schedprof.report.flames import call_tree
 from pytest_schedprof.report.pages import PageOfRun, as_json
@@ -177,8 +177,8 @@ def test_a_series_is_drawn_within_its_margins(tmp_path: Path) -> None:
     setting = Setting("test_a", "counts", "", "3.11", "local", 4, (), "")
     moments = (Moment(f"run-{n}", "2026-01-01", None) for n in range(4))
     figures = tuple(map(Point, moments, (10.0, 10.0, 20.0, 20.0)))
-    course = Course(steps=(Step(2, 10.0, 20.0, 0.01),))
-    series = [Series(setting, "calls", "", figures, course)]
+    steps = (Step(2, 10.0, 20.0, 0.01),)
+    series = [Series(setting, "calls", "", figures, steps)]
     run = kept(tmp_path / "run-1", measured(counted({TRANSITION: 7.0}), test_id="test_a"))
     page = PageOfRun().text(find_run(run).record, series=series, history="4 runs")
     assert 'class="line" points="4,32 81.3,32 158.7,4 236,4"' in page

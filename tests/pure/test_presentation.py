@@ -24,7 +24,6 @@ from pytest_schedprof.model.result import (
 )
 from pytest_schedprof.model.run import (
     Commit,
-    Course,
     History,
     Moment,
     Point,
@@ -32,7 +31,6 @@ from pytest_schedprof.model.run import (
     Series,
     Setting,
     Step,
-    Trend,
 )
 from pytest_schedprof.report.changes import (
     WITH_NEWS,
@@ -306,7 +304,6 @@ DIRTY = Commit("0123456789abcdef", "", "2026-02-01T00:00:00", is_dirty=True)
 def series(
     *values: float,
     steps: tuple[Step, ...] = (),
-    trends: tuple[Trend, ...] = (),
     subject: str = "",
     commit: Commit | None = None,
     upgraded: int = 99,
@@ -324,12 +321,11 @@ def series(
         )
         for number, value in enumerate(values)
     )
-    return Series(SETTING, "calls", subject, figures, Course(steps, trends))
+    return Series(SETTING, "calls", subject, figures, steps)
 
 
 STEP = (Step(2, 10.0, 20.0, 0.01),)
 STEPPED = series(10, 10, 20, 20, steps=STEP)
-RISING = series(10, 15, 20, trends=(Trend(0, 2, 10.0, 20.0),))
 
 
 def test_a_setting_leaves_out_what_is_unknown() -> None:
@@ -349,10 +345,6 @@ def test_a_setting_leaves_out_what_is_unknown() -> None:
             series(10, 10, 20, 20, steps=STEP, commit=DIRTY, upgraded=2),
             "step at 012345678+ (2026-02-01), between two runs of that commit: "
             "10 -> 20, +100.0%; distributed 1 -> 2",
-        ),
-        (
-            RISING,
-            "trend from run run-0 (2026-01-01) to run run-2 (2026-01-03): 10 -> 20, +100.0%",
         ),
     ],
 )
@@ -378,11 +370,11 @@ def test_a_history_ends_with_its_commits_and_counts() -> None:
         "commits with steps:",
         "  run run-2 (2026-01-03): 1 up, 0 down, in 1 test",
         "2 series with fewer than 6 figures, too few to find steps",
-        "4 runs, 2 series: 1 step, 0 trends",
+        "4 runs, 2 series: 1 step",
     ]
     for count, runs in enumerate(["0 runs", "1 run", "2 runs"]):
         *_, last = history_words(History(count, (), ()))
-        assert last == f"{runs}, 0 series: 0 steps, 0 trends"
+        assert last == f"{runs}, 0 series: 0 steps"
 
 
 def estimate(value: float) -> Estimate:
