@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from itertools import count
@@ -47,32 +47,27 @@ from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.profile import Function, is_of_library
 from pytest_schedprof.model.result import OWN_VIRTUAL, BackendResult, Result
 from pytest_schedprof.report.changes import NEWS
-from pytest_schedprof.report.results import Progress
 from pytest_schedprof.store.places import Folder
 from pytest_schedprof.store.run_directory import AGAINST, make_directory, write
 from pytest_schedprof.store.sources import add_sources, read_sources
 
 
 class Schedule:
-    """The runs of a test's body, and how far they are."""
+    """The runs of a test's body."""
 
     def __init__(self, plan: Plan, sides: Sides) -> None:
         self.sides = sides
         self.alpha = ALPHA
         """The rate of false alarms of a comparison: the interim checks share it."""
         self._plan = plan
-        self._done = 0
-        """Runs of the body that have ended, over all sides."""
-        self._started = time.monotonic()
         self._whole_pairs = 0
         """Rounds that every side has completed."""
 
-    def body_runs(self) -> Iterator[tuple[BodyRun, Side]]:
-        against = self.sides.against
-        alone = ((body_run, self.sides.tested) for body_run in self._plan.body_runs)
-        for body_run, side in self._in_turns(against) if against else alone:
-            yield body_run, side
-            self._done += 1
+    def body_runs(self) -> Generator[tuple[BodyRun, Side]]:
+        if self.sides.against:
+            yield from self._in_turns(self.sides.against)
+        else:
+            yield from ((body_run, self.sides.tested) for body_run in self._plan.body_runs)
 
     def once(self) -> AbstractContextManager[None]:
         """Record a body that can run only once: with all backends side by side."""
@@ -83,16 +78,6 @@ class Schedule:
         whole = self._whole_pairs * len(self._plan.runs_of_a_round)
         for side in self.sides.all if whole else ():
             del side.recorder.rounds[whole:]
-
-    @property
-    def progress(self) -> Progress:
-        return Progress(
-            done=self._done,
-            runs=0 if self.sides.against else len(self._plan.body_runs),
-            tasks=sum(side.recorder.tasks for side in self.sides.all),
-            elapsed_s=time.monotonic() - self._started,
-            budget_s=self._plan.settings.budget,
-        )
 
     def _in_turns(self, against: Side) -> Iterator[tuple[BodyRun, Side]]:
         start = time.monotonic()

@@ -30,7 +30,6 @@ from pytest_schedprof.plugin.stash import (
     AGAINST_WHAT,
     CLUSTERS,
     HAS_BEGUN,
-    IN_DEBUGGER,
     NOT_CALM,
     OTHER_CLUSTERS,
     OTHER_SCHEDULER,
@@ -344,14 +343,6 @@ def _is_anything_to_keep(config: pytest.Config) -> bool:
     has_begun = HAS_BEGUN in config.stash or config.pluginmanager.has_plugin("schedprof-collector")
     # In a process that runs no test itself, as with pytest-xdist and pytest-forked, look for it.
     return has_begun or (RUN in config.stash and config.stash[RUN].path.is_dir())
-
-
-def pytest_enter_pdb(config: pytest.Config) -> None:
-    config.stash[IN_DEBUGGER] = True
-
-
-def pytest_leave_pdb(config: pytest.Config) -> None:
-    config.stash[IN_DEBUGGER] = False
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

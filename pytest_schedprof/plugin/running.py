@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Generator, Iterator
+import sys
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pytest
+from dask.callbacks import Callback
+from dask.diagnostics.progress import ProgressBar
 
 from pytest_schedprof import plugin
 from pytest_schedprof.backends.registry import LIGHTEST
@@ -28,7 +32,6 @@ from pytest_schedprof.measuring.settings import Settings
 from pytest_schedprof.measuring.sides import Side
 from pytest_schedprof.plugin.calm import check, clean_process, is_possible, virtual_time
 from pytest_schedprof.plugin.collecting import collector_of
-from pytest_schedprof.plugin.progress import callbacks_of, showing
 from pytest_schedprof.plugin.races import story
 from pytest_schedprof.plugin.stash import (
     HAS_FAILED_SUBTEST,
@@ -180,7 +183,7 @@ def _run_body(
     item: pytest.Item, profiled: ProfiledTest, seed: int | None
 ) -> Generator[None, Any, Any]:
     """Make all runs of the body, and assess them however they end."""
-    body_runs = showing(item.config, profiled.schedule)
+    body_runs = profiled.schedule.body_runs()
     in_time = partial(virtual_time, seed) if profiled.is_calm else nullcontext
     clean = clean_process if profiled.is_calm else nullcontext
     try:
@@ -222,7 +225,7 @@ def _profiled(item: pytest.Item, plan: Plan) -> ProfiledTest:
         # functions. With what it imports itself, pytest for one, that takes longer than most tests.
         for slow in filter(None, (item.stash[SCHEDULER], other_scheduler)):
             slow.import_early(module.__name__)
-    callbacks = callbacks_of(item.config) if plan.needs(Need.CALLBACKS) else []
+    callbacks = _callbacks_of(item.config) if plan.needs(Need.CALLBACKS) else []
     return ProfiledTest(
         item.nodeid,
         plan,
@@ -233,6 +236,16 @@ def _profiled(item: pytest.Item, plan: Plan) -> ProfiledTest:
         must_have_scheduler=plan.settings.strict or _demands_scheduler(item, plan),
         code=partial(source_of, getattr(item, "function", None)),
     )
+
+
+def _callbacks_of(config: pytest.Config) -> Sequence[Callback]:
+    """Return the callbacks for dask's local schedulers; under `-v -s` also dask's progress bar."""
+    callbacks = list(chain.from_iterable(config.hook.pytest_schedprof_callbacks()))
+    terminal = sys.__stdout__  # not what the test's fixtures put in its place
+    is_watched = config.get_verbosity() >= 1 and config.getoption("capture", None) == "no"
+    if is_watched and terminal and terminal.isatty():
+        callbacks.append(ProgressBar(out=terminal))
+    return callbacks
 
 
 def _demands_scheduler(item: pytest.Item, plan: Plan) -> bool:

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from typing import TextIO
-
     from pytest_schedprof.backends.registry import BackendRegistry
     from pytest_schedprof.clusters.contract import ClusterRequest
     from pytest_schedprof.clusters.environments import Interpreter
@@ -75,11 +73,6 @@ RUN: pytest.StashKey[RunDirectory] = pytest.StashKey()
 
 HAS_BEGUN: pytest.StashKey[bool] = pytest.StashKey()
 """Whether run.json exists, in a process that runs profiled tests."""
-
-TERMINAL: pytest.StashKey[TextIO | None] = pytest.StashKey()
-
-IN_DEBUGGER: pytest.StashKey[bool] = pytest.StashKey()
-"""Whether a debugger is using the terminal."""
 
 # On an item.
 

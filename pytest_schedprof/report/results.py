@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from pytest_schedprof.model.backend import FileKind, KnownBackends, artifacts_of, kind_of
 from pytest_schedprof.model.evidence import Evidence
@@ -230,44 +229,6 @@ def evidence_notes(evidence: Sequence[Evidence]) -> Iterator[str]:
         kinds = ", ".join(piece.kind for piece in evidence if piece.missing == reason)
         yield f"no {kinds}: {reason}"
     yield from dict.fromkeys(text for piece in evidence for text in piece.notes)
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The state of a test during one of its runs."""
-
-    done: int
-    """Finished runs of the body, on all sides together."""
-    runs: int
-    """Planned runs of the body; 0 for a test in turns, which runs until it is decided."""
-    tasks: int
-    elapsed_s: float
-    budget_s: float
-    """Seconds that a test in turns may take."""
-    lasts_s: float = 0.0
-    """Seconds since the current run began."""
-    side: str = ""
-    """The other side that the current run is of; empty for the test's own."""
-
-
-def progress_text(progress: Progress) -> str:
-    """Return a line about the current run; empty if there is nothing to say."""
-    if progress.runs == 1:
-        return f"schedprof: recording for {progress.lasts_s:.0f} s" if progress.lasts_s else ""
-    run, seconds = progress.done + 1, progress.elapsed_s
-    if not progress.runs:
-        words = [f"run {run}", f"{seconds:.0f} s of at most {progress.budget_s:.0f} s"]
-    else:
-        words = [f"run {run} of {progress.runs}"]
-        if progress.done:
-            left = seconds / progress.done * (progress.runs - progress.done) - progress.lasts_s
-            words.append(f"about {max(left, 0):.0f} s left")
-    if progress.side:
-        words[0] += f" with {progress.side}"
-    words.append(f"{progress.tasks:,} tasks done")
-    if progress.lasts_s:
-        words.append(f"this run has taken {progress.lasts_s:.0f} s so far")
-    return f"schedprof: {', '.join(words)}"
 
 
 MANY = 20

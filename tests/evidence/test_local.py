@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
+import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +22,7 @@ from dask.callbacks import Callback
 from dask.delayed import delayed
 from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceProfiler
 from dask.sizeof import sizeof
-from support import Project, command_line, wait_for
+from support import ALONE, AUTOLOAD, Project, command_line, wait_for
 
 from pytest_schedprof.evidence.contract import (
     NO_SCHEDULER,
@@ -236,6 +240,39 @@ import dask
 def test_it():
     dask.delayed(inc)(dask.delayed(inc)(1)).compute(scheduler="threads", optimize_graph=False)
 """
+
+
+def on_terminal(project: Project, *arguments: str) -> str:
+    """Return what a session writes to a terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", *ALONE, *arguments],
+        cwd=project.path,
+        env={**os.environ, AUTOLOAD: "1"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    ):
+        os.close(theirs)
+        written = b"".join(iter(lambda: read(ours), b""))
+    os.close(ours)
+    return written.decode()
+
+
+def read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 2**16)
+    except OSError:  # all writers have closed it
+        return b""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [["-v", "-s"], ["-v"], ["-s"]], ids=" ".join)
+def test_dasks_progress_bar_is_on_the_terminal(project: Project, options: list[str]) -> None:
+    project.write(BODY.replace("def test_it():", "def test_it(capsys):"))
+    text = on_terminal(project, "--schedprof=cputime", *options)
+    assert ("100% Completed" in text) == (len(options) == 2)
+    assert "1 passed" in text
 
 
 def test_users_callbacks_are_called(project: Project) -> None:
