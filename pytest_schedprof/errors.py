@@ -98,7 +98,7 @@ class BackendUnknownError(SettingsError):
 
 
 class BackendInvalidError(SettingsError):
-    """A backend that a hook or an installed distribution adds cannot be used."""
+    """A backend that a hook adds cannot be used."""
 
 
 class BackendNotInstalledError(BackendUnavailableError):

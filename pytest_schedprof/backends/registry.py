@@ -1,4 +1,4 @@
-"""Backends by name: the built-in ones, those of installed distributions, those of the hook."""
+"""Backends by name: the built-in ones and those of the hook."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import fields
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pytest_schedprof.backends.contract import Backend, BackendFactory, facts_of
@@ -45,17 +44,14 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Classes by name: built-in ones, those of installed distributions, and those of a hook.
+    """Classes by name: built-in ones and those of a hook.
 
-    What the hook adds wins over any other of its name, what is built in over what is installed.
-    None is imported but those that are asked for. Entry points are read only when a name is neither
-    built in nor added, or all are asked for.
+    What the hook adds wins over what is built in. Of the built-in ones only those that are asked
+    for are imported.
     """
 
     noun: ClassVar[str]
     """What they are, for messages."""
-    group: ClassVar[str]
-    """Entry points of this group add some: the name, and the class."""
     guide: ClassVar[str]
     """Where to read how to write one."""
     base: ClassVar[type]
@@ -68,17 +64,10 @@ class Registry(Generic[T]):
         self._added = added
         self._loaded: dict[str, T] = {}
 
-    @cached_property
-    def _installed(self) -> Mapping[str, Sequence[EntryPoint]]:
-        entries: dict[str, list[EntryPoint]] = {}
-        for entry in entry_points(group=self.group):
-            entries.setdefault(entry.name, []).append(entry)
-        return entries
-
     @property
     def names(self) -> tuple[str, ...]:
         """All names that can be asked for, the built-in ones first."""
-        return (*self.builtin, *sorted({*self._installed, *self._added}.difference(self.builtin)))
+        return (*self.builtin, *sorted(self._added.keys() - {*self.builtin}))
 
     def check(self, names: Iterable[str]) -> None:
         """Check names that a user gave, before a test needs what they name.
@@ -112,25 +101,11 @@ class Registry(Generic[T]):
             (loaded,) = (kind for kind in own if issubclass(kind, self.base))
             built_in: T = loaded
             return built_in
-        if name in self._installed:
-            return self._load_entry(name, self._installed[name])
         raise self.unknown(name)
 
     def unknown(self, name: str) -> SettingsError:
         """Return the error for a name that is not registered."""
         raise NotImplementedError
-
-    def _load_entry(self, name: str, entries: Sequence[EntryPoint]) -> T:
-        label = f"{name!r} ({' and '.join(map(_described, entries))})"
-        if len(entries) > 1:
-            raise self.invalid(label, "several distributions add it, so uninstall all but one")
-        try:
-            loaded: T = entries[0].load()
-        except Exception as error:  # what a third party's module raises is not foreseeable
-            raise self.invalid(label, f"{type(error).__name__}: {error}") from error
-        if (own := self.checked(loaded, label).name) != name:
-            raise self.invalid(label, f"its class calls it {own!r}")
-        return loaded
 
     def checked(self, loaded: object, label: str) -> Any:
         """Return a class that derives from the base and has all methods."""
@@ -148,16 +123,10 @@ class Registry(Generic[T]):
         )
 
 
-def _described(entry: EntryPoint) -> str:
-    owner = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown distribution"
-    return f"entry point {entry.value!r} of {owner}"
-
-
 class BackendRegistry(Registry[BackendFactory]):
     """Makes backends by name; a factory that is no class is checked by what it makes."""
 
     noun = "backend"
-    group = "pytest_schedprof.backends"
     guide = "see docs/write-a-backend.md"
     base = Backend
     builtin = BUILTIN

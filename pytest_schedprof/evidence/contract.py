@@ -184,7 +184,6 @@ class EvidenceRegistry(Registry[type[Kind]]):
     """Finds the classes of kinds by their names."""
 
     noun = "evidence"
-    group = "pytest_schedprof.evidence"
     guide = "see docs/evidence.md"
     base = Kind
     builtin = KINDS
@@ -205,7 +204,7 @@ class EvidenceRegistry(Registry[type[Kind]]):
         """Return the classes of these kinds, of every kind for `all`.
 
         Raises:
-            SettingsError: for a kind that is unknown, or installed but broken.
+            SettingsError: for a kind that is unknown.
         """
         return tuple(map(self.load, self._expanded(names)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,6 @@ from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.control.reachability import open_line
 from pytest_schedprof.errors import (
-    BackendInvalidError,
     BackendUnavailableError,
     SchedulerLostError,
     as_own,
@@ -51,18 +50,14 @@ def examine(
     """
     registry = BackendRegistry()
     registry.check([*chosen, *options])
-    backends = {name: _made(registry, name, options) for name in registry.names}
+    backends = [
+        registry.make(
+            name, rate_hz=RATE_HZ, options={**registry.sparing_of(name), **options.get(name, {})}
+        )
+        for name in registry.names
+    ]
     with _line_to(address, timeout_s) as control:
         return _examined(control, backends, chosen, is_own=address is None, timeout_s=timeout_s)
-
-
-def _made(registry: BackendRegistry, name: str, options: Options) -> Backend | BackendInvalidError:
-    """Make a backend; one that is not chosen may be of no use, which the checkup says."""
-    try:
-        chosen = {**registry.sparing_of(name), **options.get(name, {})}
-        return registry.make(name, rate_hz=RATE_HZ, options=chosen)
-    except BackendInvalidError as error:
-        return error
 
 
 @contextmanager
@@ -81,7 +76,7 @@ def _line_to(address: str | None, timeout_s: float) -> Iterator[Control]:
 
 def _examined(
     control: Control,
-    backends: Mapping[str, Backend | BackendInvalidError],
+    backends: Iterable[Backend],
     chosen: Collection[str],
     *,
     is_own: bool,
@@ -92,15 +87,9 @@ def _examined(
     mine = replace(mine, directory=directory, free_bytes=checkup.free_bytes(directory))
     is_main_thread = control.call(checkup.is_in_main_thread)
     checks = []
-    for name, backend in backends.items():
-        if isinstance(backend, BackendInvalidError):
-            reason = str(backend).removeprefix("schedprof: ")
-            checks.append(
-                BackendCheck(name, is_chosen=False, works=False, seconds=0.0, reason=reason)
-            )
-            continue
+    for backend in backends:
         check_it = _checked_apart if is_own and backend.launcher else _checked
-        check = check_it(backend, control, is_chosen=name in chosen, timeout_s=timeout_s)
+        check = check_it(backend, control, is_chosen=backend.name in chosen, timeout_s=timeout_s)
         notes = dict(backend.notes(scheduler, is_main_thread=is_main_thread))
         checks.append(replace(check, notes=notes))
     return Checkup(

@@ -24,8 +24,7 @@ def pytest_schedprof_evidence() -> Iterable[type[Kind]]:  # type: ignore[empty-b
     """Add kinds of evidence: subclasses of `Kind`, see `evidence/contract.py`.
 
     A kind added here is asked for by its name like a built-in one, and `all` includes it. It wins
-    over a built-in one of the same name. Installed packages add kinds with the entry-point group
-    `pytest_schedprof.evidence` instead.
+    over a built-in one of the same name.
     """
 
 

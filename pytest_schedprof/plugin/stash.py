@@ -108,7 +108,7 @@ def item_settings(item: pytest.Item) -> Settings:
 
 
 def backends_of(config: pytest.Config) -> BackendRegistry:
-    """Return the session's backends: built-in, of installed distributions, and of the hook."""
+    """Return the session's backends: built-in ones and those of the hook."""
     if REGISTRY not in config.stash:
         from pytest_schedprof.backends.registry import BackendRegistry
 

@@ -1,11 +1,9 @@
-"""Backends of the package, of installed distributions and of the hook, in one registry."""
+"""Backends of the package and of the hook, in one registry."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ from test_contract import BACKENDS, ELSEWHERE, TELLING_NO_FUNCTION
 from pytest_schedprof.backends.contract import Backend, facts_of
 from pytest_schedprof.backends.cputime import CpuTimeBackend
 from pytest_schedprof.backends.registry import BUILTIN, BackendRegistry
+from pytest_schedprof.backends.remote import RemoteBackend
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.errors import (
     BackendInvalidError,
@@ -22,32 +21,6 @@ from pytest_schedprof.errors import (
 )
 from pytest_schedprof.model.backend import BackendFacts, rank_of, recommended
 from pytest_schedprof.model.metric import METRICS
-
-SOURCE = """
-from pytest_schedprof.backends.cputime import CpuTimeBackend
-
-class Found(CpuTimeBackend):
-    name = "found"
-"""
-
-Install = Callable[..., None]
-
-
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Put a distribution with an entry point on the path."""
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def install(source: str, name: str = "found", distribution: str = "found_it") -> None:
-        (tmp_path / f"{distribution}.py").write_text(source)
-        metadata = tmp_path / f"{distribution}-1.5.dist-info"
-        metadata.mkdir()
-        (metadata / "METADATA").write_text(f"Name: {distribution}\nVersion: 1.5\n")
-        entry = f"[pytest_schedprof.backends]\n{name} = {distribution}:Found\n"
-        (metadata / "entry_points.txt").write_text(entry)
-        monkeypatch.delitem(sys.modules, distribution, raising=False)
-
-    return install
 
 
 class Other(CpuTimeBackend):
@@ -113,89 +86,55 @@ def test_a_factory_that_is_no_class_makes_one_for_that() -> None:
     assert registry.make("made", rate_hz=50, options={}).name == "cputime"
 
 
-def test_an_installed_backend_is_known_and_imported_when_it_is_asked_for(install: Install) -> None:
-    install(SOURCE)
-    registry = BackendRegistry()
-    assert "found" in registry.names
-    assert "found_it" not in sys.modules
-    assert registry.options_of("found") == {"formats"}
-    assert registry.make("found", rate_hz=50, options={}).name == "found"
-
-
-def test_the_hook_wins_over_an_entry_point(install: Install) -> None:
-    install("raise RuntimeError")
-    registry = BackendRegistry([{"found": Other}])
+def test_the_hook_wins_over_a_built_in_backend_and_adds_others() -> None:
+    registry = BackendRegistry([{"cputime": Other}, {"found": Other}])
+    assert type(registry.make("cputime", rate_hz=50, options={})) is Other
     assert type(registry.make("found", rate_hz=50, options={})) is Other
+    assert registry.names == (*BUILTIN, "found")
 
 
-def test_a_built_in_backend_wins_over_an_entry_point(install: Install) -> None:
-    install(SOURCE, name="cputime")
-    registry = BackendRegistry()
-    registry.check(["cputime"])
-    assert registry.names == BUILTIN
-    assert type(registry.make("cputime", rate_hz=50, options={})) is CpuTimeBackend
+def test_a_class_is_refused_when_it_is_made_without_what_must_be_declared() -> None:
+    lacks = "lacks rank, artifacts, measures, sees_threads, disturbs, needs, drift"
+    with pytest.raises(TypeError, match=f"Bare {lacks}$"):
+
+        class Bare(Backend):
+            name = "bare"
+
+    with pytest.raises(TypeError, match="rank must be class attributes, not properties"):
+
+        class Late(CpuTimeBackend):
+            @property
+            def rank(self) -> int:  # type: ignore[override]
+                return 7
 
 
-BROKEN = {
-    "module raises": ("raise RuntimeError('no library')", "RuntimeError: no library"),
-    "module is missing": ("import no_such_module", "ModuleNotFoundError: No module named"),
-    "no such class": ("", "AttributeError: module 'found_it' has no attribute 'Found'"),
-    "no backend": ("Found = dict", "<class 'dict'> does not derive from pytest_schedprof."),
-    "another name": (SOURCE.replace('"found"', '"lost"'), "its class calls it 'lost'"),
-    "a property": (
-        f"{SOURCE}\n    @property\n    def rank(self):\n        return 7\n",
-        "rank must be class attributes, not properties",
-    ),
-    "no metric": (
-        f"{SOURCE}\n    measures = frozenset({{'share', 'lateness', 'memory'}})\n",
-        "it measures lateness, memory, which is no metric of backends; known: share, self, cpu, ",
-    ),
-    "only a name": (
-        "from pytest_schedprof.backends.contract import Backend\n"
-        "class Found(Backend):\n    name = 'found'\n",
-        "TypeError: Found lacks rank, artifacts, measures, sees_threads, disturbs, needs, "
-        "drift; see docs/write-a-backend.md",
-    ),
-    "no methods": (
-        "from pytest_schedprof.backends.remote import RemoteBackend\n"
-        "class Found(RemoteBackend):\n    name, rank, artifacts, measures = 'found', None, (), ()\n"
-        "    sees_threads = disturbs = True\n",
-        "Found lacks read; see docs/write-a-backend.md",
-    ),
-}
+class NoMethods(RemoteBackend):
+    """A backend that cannot read what it recorded."""
+
+    name, rank, artifacts, measures = "found", None, (), frozenset()
+    sees_threads = disturbs = True
 
 
-@pytest.mark.parametrize(("source", "fault"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize(
+    ("added", "fault"),
+    [
+        (dict, "<class 'dict'> does not derive from pytest_schedprof."),
+        (NoMethods, "NoMethods lacks read; see docs/write-a-backend.md"),
+    ],
+)
 def test_one_that_cannot_be_used_is_one_clear_error_when_it_is_asked_for(
-    install: Install, source: str, fault: str
+    added: Any, fault: str
 ) -> None:
-    install(source)
-    registry = BackendRegistry()
+    registry = BackendRegistry([{"found": added}])
     registry.check(["cputime", "pyspy"])
     with pytest.raises(BackendInvalidError) as caught:
         registry.check(["found"])
-    label = "'found' (entry point 'found_it:Found' of found_it 1.5)"
+    label = "'found' (from the hook pytest_schedprof_backends)"
     assert str(caught.value).startswith(f"schedprof: backend {label} cannot be used: ")
     assert fault in str(caught.value)
     assert "\n" not in str(caught.value)
     assert registry.facts.get("found") is None
     assert set(registry.facts) == set(BUILTIN)
-
-
-def test_two_distributions_with_one_name_are_both_named(install: Install) -> None:
-    install(SOURCE)
-    install(SOURCE, distribution="found_again")
-    with pytest.raises(BackendInvalidError, match=r"found_\w+ 1\.5 and entry point .* of found_"):
-        BackendRegistry().check(["found"])
-
-
-def test_a_hooks_class_that_lacks_something_is_named_with_it() -> None:
-    class Partial(CpuTimeBackend):
-        pass
-
-    Partial.__abstractmethods__ = frozenset({"sees_threads"})
-    with pytest.raises(BackendInvalidError, match=r"'part' \(from the hook .*Partial lacks sees_"):
-        BackendRegistry([{"part": Partial}]).check(["part"])
 
 
 def test_a_class_or_factory_that_measures_no_metric_is_refused() -> None:

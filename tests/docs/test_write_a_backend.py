@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_schedprof.cli.main import main
-
 PAGE = Path(__file__).parents[2] / "docs" / "write-a-backend.md"
 FILES: dict[str, str] = {
     name: text
@@ -68,24 +66,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return project
 
 
-@pytest.fixture
-def environment(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let commands run in this process as in one that the page's distribution is installed for."""
-    monkeypatch.syspath_prepend(installed.packages)
-    monkeypatch.chdir(installed.path)
-
-
-@pytest.fixture(scope="module")
-def profiled(installed: Installed) -> Installed:
-    """The same after a session with the page's test."""
+def test_the_pages_test_is_profiled_with_options_limits_and_artifacts(installed: Installed) -> None:
     session = installed.run("pytest", "-p", "no:cacheprovider")
     assert session.returncode == 0, session.stdout + session.stderr
     assert "page of the run" in session.stdout
-    return installed
-
-
-def test_the_pages_test_is_profiled_with_options_limits_and_artifacts(profiled: Installed) -> None:
-    run = next(profiled.path.glob(".schedprof/*/run.json")).parent
+    run = next(installed.path.glob(".schedprof/*/run.json")).parent
     (record,) = run.rglob("result.json")
     (backend,) = json.loads(record.read_text())["backends"]
     assert backend["backend"] == "alarm"
@@ -95,21 +80,9 @@ def test_the_pages_test_is_profiled_with_options_limits_and_artifacts(profiled: 
     assert [limit["verdict"] for limit in backend["limits"]] == ["pass"]
     assert backend["artifacts"] == ["scheduler.alarm.speedscope.json"]
     assert "speedscope: drag it onto" in (record.parent / "index.html").read_text()
-
-
-def test_its_file_is_shown_with_what_opens_it(
-    profiled: Installed, environment: None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["show", "many_small"]) == 0
-    shown = capsys.readouterr().out
-    assert re.search(r"^  scheduler.alarm.speedscope.json  speedscope$", shown, re.MULTILINE)
-
-
-def test_the_doctor_tries_it_out(environment: None, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "--backend", "alarm"]) == 0
-    examined = capsys.readouterr().out
-    assert re.search(r"^alarm +yes, recorded and read", examined, re.MULTILINE)
-    assert examined.endswith("\nalarm works here\n")
+    shown = installed.run("pytest_schedprof", "show", "many_small")  # which does not know it
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    assert re.search(r"^  scheduler.alarm.speedscope.json", shown.stdout, re.MULTILINE)
 
 
 def test_what_the_second_backend_counts_is_a_figure_for_limits(
@@ -124,18 +97,3 @@ def test_what_the_second_backend_counts_is_a_figure_for_limits(
     (backend,) = json.loads(record.read_text())["backends"]
     assert [limit["verdict"] for limit in backend["limits"]] == ["pass"]
     assert backend["costs"]["whole"]["gc_pauses"] >= 0
-
-
-def test_one_that_cannot_be_loaded_is_an_error_for_those_who_ask_for_it_alone(
-    installed: Installed, tmp_path: Path
-) -> None:
-    (metadata,) = installed.packages.glob("*.dist-info")
-    (tmp_path / metadata.name).symlink_to(metadata)  # without the package
-    (tmp_path / "test_it.py").write_text("def test_it(): pass")
-    broken = Installed(tmp_path, tmp_path)
-    chosen = broken.run("pytest", "--schedprof=alarm", "-p", "no:cacheprovider")
-    assert chosen.returncode == pytest.ExitCode.USAGE_ERROR
-    label = "entry point 'schedprof_alarm.backend:AlarmBackend' of schedprof-alarm 1.0"
-    assert f"schedprof: backend 'alarm' ({label}) cannot be used: " in chosen.stderr
-    other = broken.run("pytest", "--schedprof=cputime", "-p", "no:cacheprovider")
-    assert other.returncode == 0, other.stdout + other.stderr

@@ -1,4 +1,4 @@
-"""The table of kinds, and third parties' kinds from a conftest and an installed package."""
+"""The table of kinds, and third parties' kinds from a conftest."""
 
 from __future__ import annotations
 
@@ -172,31 +172,15 @@ def test_kinds_of_a_conftest(project: Project) -> None:
     assert artifact(project, "theirs.txt").startswith("test_it.py::test_it ")
 
 
-def install(project: Project, entry_point: str, module: str = THEIRS) -> None:
-    """Put a distribution on the path, as an installer does: its name and module are `theirs`."""
-    place = project.path / "site"
-    information = place / "theirs_distribution-1.0.dist-info"
-    information.mkdir(parents=True)
-    (place / "theirs.py").write_text(module)
-    (information / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: theirs-distribution\nVersion: 1.0\n"
-    )
-    (information / "entry_points.txt").write_text(f"[pytest_schedprof.evidence]\n{entry_point}\n")
-    project.pytester.syspathinsert(place)
-
-
-def test_kinds_of_an_installed_distribution_and_the_one_of_the_page(project: Project) -> None:
+def test_the_kind_of_the_page(project: Project) -> None:
     section = PAGE.read_text().partition("\n## Write a kind of your own\n")[2]
     code = re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0]
-    points = "theirs = theirs:TasksOfClient\ndurations = theirs:DurationsKind"
-    install(project, points, THEIRS + code)
-    evidence = "--schedprof-evidence=theirs,durations"
-    project.run_test(BODY, *OPTIONS, evidence).assert_outcomes(passed=1)
-    assert artifact(project, "theirs.txt").startswith("test_it.py::test_it ")
+    hook = "def pytest_schedprof_evidence():\n    return [DurationsKind]\n"
+    (project.path / "conftest.py").write_text(f"{code}\n\n{hook}")
+    result = project.run_test(BODY, *OPTIONS, "--schedprof-evidence=durations")
+    result.assert_outcomes(passed=1)
     (durations,) = json.loads(artifact(project, "durations.json"))
     assert durations["inc"] > 0
-    names = {kind.name for kind in EvidenceRegistry().kinds(["all"])}
-    assert names == {*KINDS, "theirs", "durations"}
 
 
 def test_data_outlast_a_picture_that_fails() -> None:
