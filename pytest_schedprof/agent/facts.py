@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any
 
 import dask.config
@@ -150,12 +149,6 @@ def environment() -> dict[str, Any]:
             if name.split(".")[0] not in LOCATION_SETTINGS
         },
         "code": os.pathsep.join([sys.prefix, *(os.path.dirname(file or "") for file in files)]),
-        "compiled": sorted(  # as by Cython
-            name
-            for name, module in list(sys.modules.items())
-            if name.partition(".")[0] in ("dask", "distributed")
-            and (getattr(module, "__file__", None) or "").endswith(tuple(EXTENSION_SUFFIXES))
-        ),
     }
 
 

@@ -261,7 +261,6 @@ def _measured_settings(result: Result) -> dict[str, str]:
         settings["Python"] = environment.minor_python
         if environment.event_loop:
             settings["distributed.admin.event-loop"] = environment.event_loop
-        settings["compiled modules"] = " ".join(environment.compiled) or "none"
         options = sorted(environment.configuration.items())
         settings |= {f"{SECTION}{name}": value for name, value in options}
     return settings

@@ -151,5 +151,4 @@ def environment_of(description: dict[str, Any]) -> Environment:
         test_hash_seed=facts.hash_seed(),
         event_loop=description.get("event_loop", ""),
         code=description.get("code", ""),
-        compiled=tuple(description.get("compiled", ())),
     )

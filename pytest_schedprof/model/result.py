@@ -19,9 +19,6 @@ OWN_VIRTUAL = "in-process, virtual time"
 VIRTUAL = "virtual"
 """Kind of the cluster in virtual time, where each run of the same code is the same."""
 
-MOST_NAMED = 3
-"""Compiled modules that a note names."""
-
 VALIDATED = "True"
 """Value of the option `validate` of a scheduler that checks its own state at each transition."""
 
@@ -54,8 +51,6 @@ class Environment:
     code: str = ""
     """Directories from which the scheduler loaded Python, distributed and dask. Kept sources are
     found by it."""
-    compiled: tuple[str, ...] = ()
-    """Modules of dask that are compiled on the scheduler: most backends see no function of them."""
 
     @property
     def minor_python(self) -> str:
@@ -67,22 +62,6 @@ class Environment:
         """Differences between the test's process and the scheduler, in words."""
         python = (self.python, self.scheduler_python)
         return differences(self.test_versions, self.versions, python=python)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader of the figures must know: the differences, and what backends do not see."""
-        return (*self.differences, *filter(None, [self._compiled_words]))
-
-    @property
-    def _compiled_words(self) -> str:
-        if not self.compiled:
-            return ""
-        named = ", ".join(self.compiled[:MOST_NAMED])
-        more = len(self.compiled) - MOST_NAMED
-        return (
-            f"compiled in the scheduler: {named}{f' and {more} more' if more > 0 else ''}; the "
-            "functions of a compiled module give no events, and no profile of Python code has them"
-        )
 
 
 @dataclass(frozen=True, slots=True)

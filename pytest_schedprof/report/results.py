@@ -106,11 +106,11 @@ def left_out_words(backend: BackendResult) -> str:
 
 
 def environment_notes(results: Iterable[Result]) -> list[str]:
-    """Return how versions differ and what is compiled, each note once."""
+    """Return how versions differ, each note once."""
     environments = (result.environment for result in results)
     return list(
         dict.fromkeys(
-            text for environment in environments if environment for text in environment.notes
+            text for environment in environments if environment for text in environment.differences
         )
     )
 
@@ -175,8 +175,6 @@ def facts_of_settings(result: Result) -> Iterator[Fact]:
         yield Fact("platform", environment.scheduler_platform)
         yield from (Fact(*item) for item in environment.versions.items())
         yield from (Fact("differs", text) for text in environment.differences)
-        if environment.compiled:
-            yield Fact("compiled", ", ".join(environment.compiled))
         yield from (Fact(*item) for item in environment.configuration.items())
 
 

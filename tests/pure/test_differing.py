@@ -66,11 +66,6 @@ def environment(**facts: Any) -> Environment:
             [("distributed.admin.event-loop", "asyncio", "uvloop")],
         ),
         ({}, {"environment": environment(event_loop="uvloop")}, []),
-        (
-            {},
-            {"environment": environment(compiled=("distributed.scheduler",))},
-            [("compiled modules", "none", "distributed.scheduler")],
-        ),
         ({}, {"environment": environment(scheduler_python="3.12.1")}, [("Python", "3.11", "3.12")]),
         ({}, {"environment": None, "cluster": None}, []),
     ],

@@ -47,7 +47,6 @@ from pytest_schedprof.report.results import (
     environment_notes,
     evidence_notes,
     facts_of_run,
-    facts_of_settings,
     facts_of_test,
     notes_of,
     waited_words,
@@ -267,12 +266,6 @@ def test_facts_of_several_tests_have_one_line() -> None:
     differences = environment_notes([*results, measured(COUNTED, environment=None)])
     assert differences == ["dask is 1 where the tests run and 2 where the scheduler does"]
     assert baseline_names([*results, measured(COUNTED)]) == ["main"]
-    compiled = tuple(f"distributed.{name}" for name in ("a", "b", "c", "d", "e"))
-    result = measured(COUNTED, environment=replace(ENVIRONMENT, compiled=compiled))
-    (note,) = environment_notes([result, result])
-    first = "distributed.a, distributed.b, distributed.c and 2 more;"
-    assert note.startswith(f"compiled in the scheduler: {first}")
-    assert ("compiled", ", ".join(compiled)) in list(facts_of_settings(result))
 
 
 def test_a_run_has_its_commit_and_what_its_tests_share() -> None:
