@@ -81,11 +81,12 @@ class Absent:
 
 sys.meta_path.insert(0, Absent())
 for pickled in pickle.load(sys.stdin.buffer):
-    known, finders = set(sys.modules), list(sys.meta_path)
     module = pickle.loads(pickled)
     print(module.__name__.rpartition(".")[2])
-    sys.meta_path[:] = finders  # so that the next one brings all that it needs
     package = module.__name__.partition(".")[0]
+    # So that the next one brings all that it needs. Libraries have finders of their own.
+    for finder in [finder for finder in sys.meta_path if getattr(finder, "package", "") == package]:
+        sys.meta_path.remove(finder)
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         del sys.modules[name]
 """

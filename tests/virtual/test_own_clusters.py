@@ -46,7 +46,7 @@ async def test_threads(c, s, a, b):
     await c.gather(waiting)
 
 def test_in_a_thread():
-    with Client(processes=False, n_workers=2, threads_per_worker=2, dashboard_address=None) as c:
+    with Client(processes=False, n_workers=2, threads_per_worker=2, dashboard_address=":0") as c:
         assert c.submit(inc, 1).result() == 2
         time.sleep(10)
         assert sum(c.gather(c.map(inc, range(50)))) == 1275
@@ -271,7 +271,7 @@ async def test_nanny(c, s, a):
     assert await c.submit(int, 1) == 1
 
 def test_processes():
-    with LocalCluster(n_workers=1, dashboard_address=None) as cluster, Client(cluster) as client:
+    with LocalCluster(n_workers=1, dashboard_address=":0") as cluster, Client(cluster) as client:
         assert client.submit(int, 1).result() == 1
 
 @gen_cluster(client=True)
