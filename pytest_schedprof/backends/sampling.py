@@ -13,7 +13,7 @@ from pytest_schedprof.backends.contract import Setting
 from pytest_schedprof.backends.remote import RemoteBackend
 from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import BackendNotPermittedError
-from pytest_schedprof.formats.pictures import write_flamegraph, write_raw, write_timeline
+from pytest_schedprof.formats.pictures import write_flamegraph, write_raw
 from pytest_schedprof.formats.speedscope import name_frames, read_speedscope
 from pytest_schedprof.model.backend import SECCOMP_FILTER, Privileges, read_privileges
 from pytest_schedprof.model.options import check_choice
@@ -165,7 +165,6 @@ RECORDED = "speedscope"
 """Format of the recording itself, which is always kept."""
 
 WRITERS = {
-    "chrometrace": ("chrometrace.json", write_timeline),
     "flamegraph": ("svg", write_flamegraph),
     "raw": ("raw.txt", write_raw),
 }

@@ -1,18 +1,14 @@
-"""Samples as others show them: flame graph, collapsed stacks, timeline for viewers of traces."""
+"""Samples as others show them: flame graph, collapsed stacks."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Any
 from zlib import crc32
 
-import msgspec
-
 from pytest_schedprof.formats.charts import Scale, as_file, box, element, words
-from pytest_schedprof.formats.speedscope import Frame, Samples, SpeedscopeFile
+from pytest_schedprof.formats.speedscope import Frame, SpeedscopeFile
 
 WIDTH = 1200
 ROW = 17
@@ -62,34 +58,6 @@ def _box(span: FrameSpan, x: Scale, top: float) -> str:
         words(left + 3, top + 13, label),
         title=f"{span.label}: {samples} samples, {samples / x.most:.1%}",
     )
-
-
-MICROSECONDS = 1e6
-
-
-def write_timeline(file: SpeedscopeFile) -> bytes:
-    """Write a trace with one track for each thread, for Perfetto or chrome://tracing."""
-    labels = [label_of(frame) for frame in file.frames]
-    stacks = [[labels[frame] for frame in stack] for stack in file.stacks]
-    events = [
-        event
-        for number, thread in enumerate(file.threads, start=1)
-        for event in _thread(number, thread, stacks)
-    ]
-    return msgspec.json.encode({"traceEvents": events, "displayTimeUnit": "ms"})
-
-
-def _thread(number: int, thread: Samples, stacks: list[list[str]]) -> Iterator[dict[str, Any]]:
-    """Yield a thread's name, and its frames in the order in which they began, callers first."""
-    place = {"pid": 1, "tid": number}
-    yield {"ph": "M", "name": "thread_name", "args": {"name": thread.thread}, **place}
-    runs = ((stacks[index], sum(1 for _ in same)) for index, same in groupby(thread.stacks))
-    for span in sorted(frame_spans(runs), key=lambda span: (span.start, span.depth)):
-        # Start and end are rounded, not the duration, so that a callee never outlasts its caller.
-        start, end = (
-            round(moment * thread.seconds * MICROSECONDS) for moment in (span.start, span.end)
-        )
-        yield {"ph": "X", "name": span.label, "ts": start, "dur": end - start, **place}
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ TRACE = FileKind(
 )
 """A Chrome trace that a tracer wrote, plain or compressed with gzip."""
 
-TIMELINE = FileKind("Perfetto, or vizviewer", "drag it onto Perfetto (ui.perfetto.dev)")
 """A Chrome trace made of samples."""
 
 PSTATS = FileKind("python -m pstats, or snakeviz", "python -m pstats FILE, or snakeviz FILE")
@@ -42,7 +41,6 @@ JSON = FileKind("", "any editor; it is JSON")
 
 ENDINGS: Mapping[str, FileKind] = {
     ".speedscope.json": SPEEDSCOPE,
-    ".chrometrace.json": TIMELINE,
     ".pstats": PSTATS,
     ".prof": PSTATS,
     ".html": PAGE,

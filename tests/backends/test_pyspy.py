@@ -163,28 +163,24 @@ def test_pyspy_that_ends_halfway_is_no_profile_of_the_window(
 
 @pytest.mark.parametrize("name", ["pyspy", "cputime"])
 def test_pictures_are_made_of_the_same_samples(control: Control, name: str) -> None:
-    formats = "speedscope chrometrace flamegraph"
+    formats = "speedscope flamegraph"
     backend = BackendRegistry().make(name, rate_hz=200, options={"formats": formats})
     assert backend.settings["formats"] == formats.split()
     recording = backend.start(control, timeout_s=30)
     control.call(burn)
     content = recording.stop(timeout_s=30).content
     extras = backend.extras(content)
-    assert list(extras) == [f"{name}.chrometrace.json", f"{name}.svg"]
-    calls = json.loads(extras[f"{name}.chrometrace.json"])["traceEvents"]
-    shown = sum(call["dur"] for call in calls if call["name"].startswith("burn ("))
-    samples, seconds = sampled(content, "burn")
-    assert shown == pytest.approx(samples * seconds * 1e6, rel=0.01)
+    assert list(extras) == [f"{name}.svg"]
     (title,) = re.findall(r"<title>burn \(.*: (\d+) samples", extras[f"{name}.svg"].decode())
-    assert int(title) == samples > 3
+    assert int(title) == sampled(content, "burn") > 3
 
 
-def sampled(content: bytes, name: str) -> tuple[int, float]:
-    """Number of samples that contain a function, and the seconds that each of them stands for."""
+def sampled(content: bytes, name: str) -> int:
+    """Number of samples that contain a function."""
     file = read_speedscope(content)
     mine = {index for index, frame in enumerate(file.frames) if frame.name == name}
     counts = [sum(bool(mine & {*file.stacks[i]}) for i in thread.stacks) for thread in file.threads]
-    return sum(counts), max(thread.seconds for thread in file.threads)
+    return sum(counts)
 
 
 def test_idle_threads_are_sampled_where_that_is_asked_for(control: Control) -> None:

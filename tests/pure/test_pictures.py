@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from array import array
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -19,7 +17,6 @@ from pytest_schedprof.formats.pictures import (
     frame_spans,
     write_flamegraph,
     write_raw,
-    write_timeline,
 )
 from pytest_schedprof.formats.speedscope import (
     Frame,
@@ -87,36 +84,6 @@ def test_spans_tell_which_stack_there_was_at_any_moment(stacks: list[list[str]])
         assert [s.label for s in sorted(there, key=lambda span: span.depth)] == stack
 
 
-def events_of(file: SpeedscopeFile) -> list[dict[str, Any]]:
-    events: list[dict[str, Any]] = json.loads(write_timeline(file))["traceEvents"]
-    return events
-
-
-def test_timeline_shows_equal_frames_that_follow_each_other_as_one() -> None:
-    name, *calls = events_of(file_of("ab", "ab", "ac", "b"))
-    assert (name["ph"], name["args"]) == ("M", {"name": "loop"})
-    assert [(call["name"], call["ts"], call["dur"]) for call in calls] == [
-        ("a (a.py)", 0, 30000),
-        ("b (b.py)", 0, 20000),
-        ("c (c.py)", 20000, 10000),
-        ("b (b.py)", 30000, 10000),
-    ]
-
-
-@settings(max_examples=25)
-@given(files())
-def test_callee_in_a_timeline_never_outlasts_its_caller(file: SpeedscopeFile) -> None:
-    opened: dict[int, list[int]] = {}
-    for event in events_of(file):
-        if event["ph"] == "X":
-            ends = opened.setdefault(event["tid"], [])
-            while ends and ends[-1] <= event["ts"]:
-                ends.pop()
-            end = event["ts"] + event["dur"]
-            assert not ends or end <= ends[-1]
-            ends.append(end)
-
-
 def boxes_of(file: SpeedscopeFile) -> dict[str, ElementTree.Element]:
     """Boxes of a flame graph, by the text of their titles."""
     groups = ElementTree.fromstring(write_flamegraph(file)).findall(f"{SVG}g")
@@ -154,7 +121,7 @@ def test_flame_graph_is_xml_and_fits_its_page(file: SpeedscopeFile) -> None:
 
 def test_formats_are_checked_and_nothing_is_made_unasked() -> None:
     check_formats("pyspy", ["speedscope", *WRITERS])
-    with pytest.raises(SettingsError, match=r"pyspy\.formats must be of chrometrace, flamegraph, "):
+    with pytest.raises(SettingsError, match=r"pyspy\.formats must be of flamegraph, raw, "):
         check_formats("pyspy", ["svg"])
     backend = PySpyBackend(rate_hz=100, options={"formats": ["speedscope"]})
     assert backend.extras(b"garbage") == {}

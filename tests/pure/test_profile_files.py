@@ -21,7 +21,7 @@ from mutations import changed_bytes, changed_value, speedscope
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats.chrometrace import mended, read_times, read_trace, unpacked
 from pytest_schedprof.formats.counted import read_counts, with_more
-from pytest_schedprof.formats.pictures import write_flamegraph, write_timeline
+from pytest_schedprof.formats.pictures import write_flamegraph
 from pytest_schedprof.formats.pstats import read_costs, write_pstats
 from pytest_schedprof.formats.speedscope import (
     Frame,
@@ -469,8 +469,7 @@ COUNTS = json.dumps(
 
 def _draw(content: bytes) -> object:
     file = read_speedscope(content)
-    pictures = write_flamegraph(file), write_timeline(file)
-    return pictures, name_frames(file, namer, backend="", mode="")
+    return write_flamegraph(file), name_frames(file, namer, backend="", mode="")
 
 
 READERS: dict[str, tuple[bytes, Callable[[bytes], object]]] = {
