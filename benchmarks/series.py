@@ -76,19 +76,42 @@ def share(generator: random.Random) -> Series:
     return Series(values, steps, relative=0.0, absolute=0.02)
 
 
-def _cpu(lasting: float = 0.0) -> Callable[[random.Random], Series]:
+def _cpu(
+    *,
+    lasting: float = 0.0,
+    ramp: Callable[[random.Random, int], list[float]] | None = None,
+    steps: Sequence[int] = (0, 0, 1, 1, 2, 3),
+    least: float = 0.1,
+) -> Callable[[random.Random], Series]:
     """CPU per task, with a CV of 7 to 12 %, and one of 33 windows far out."""
 
     def make(generator: random.Random) -> Series:
         length, cv, error = _length(generator), generator.uniform(0.07, 0.12), 0.0
-        places, values = _places(generator, length, (0, 0, 1, 1, 2, 3)), []
-        for level in _levels(generator, length, places, 0.1, 0.5):
+        places, values = _places(generator, length, steps), []
+        slow = ramp(generator, length) if ramp else [1.0] * length
+        levels = _levels(generator, length, places, least, 0.5)
+        for level, factor in zip(levels, slow, strict=True):
             error = lasting * error + sqrt(1 - lasting**2) * generator.gauss(0, cv)
             outlying = generator.uniform(1.3, 2.0) if generator.random() < 0.03 else 1.0
-            values.append(MICROSECONDS * level * exp(error) * outlying)
+            values.append(MICROSECONDS * level * factor * exp(error) * outlying)
         return Series(values, places, relative=0.05)
 
     return make
+
+
+def _throughout(generator: random.Random, length: int) -> list[float]:
+    """A change of 25 to 60 % over the whole history, up or down."""
+    total, sign = generator.uniform(0.25, 0.6), generator.choice([1, -1])
+    return [(1 + total * number / length) ** sign for number in range(length)]
+
+
+def _in_between(generator: random.Random, length: int) -> list[float]:
+    """The same change, but within the middle of a history that is level before and after."""
+    total, sign = generator.uniform(0.25, 0.6), generator.choice([1, -1])
+    first = generator.randint(5, length // 2 - 20)
+    last = generator.randint(length // 2 + 20, length - 5)
+    risen = [min(max((number - first) / (last - first), 0.0), 1.0) for number in range(length)]
+    return [(1 + total * part) ** sign for part in risen]
 
 
 def bimodal(generator: random.Random) -> Series:
@@ -112,6 +135,9 @@ KINDS: dict[str, Callable[[random.Random], Series]] = {
     "cpu": _cpu(),
     "cpu, lasting noise": _cpu(lasting=0.4),
     "cpu, two machines": bimodal,
+    "cpu, trend": _cpu(ramp=_throughout, steps=(0,)),
+    "cpu, trend between": _cpu(ramp=_in_between, steps=(0,)),
+    "cpu, trend and step": _cpu(ramp=_throughout, steps=(0, 1), least=0.25),
 }
 
 

@@ -1,13 +1,13 @@
 """Find the steps of a series.
 
-docs/statistics.md describes the method. The series is cut into level stretches. Then, as in
-Hunter's method, a t test is made at each border, and the weakest border is removed until all
-borders pass.
+docs/statistics.md describes the method. The series is cut into level or sloped stretches (see
+`stretches`). Then, as in Hunter's method, a t test is made at each border, and the weakest border
+is removed until all borders pass. So a slow change is one sloped stretch, not a staircase of steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from math import inf, log, sqrt
 from operator import add
@@ -20,12 +20,15 @@ from pytest_schedprof.model.run import Step
 MIN_LEVEL = 3
 """Smallest number of points of a stretch: a change of fewer points did not last."""
 
+MIN_SLOPED = 20
+"""Smallest number of points of a sloped stretch: with fewer a slope cannot be told from a step."""
+
 PENALTY = 2.0
 """Penalty of a parameter, in logarithms of the series' length. 1 is Schwarz's criterion (BIC),
 which assumes independent normal noise. benchmarks/change_points.py measured this value."""
 
-PARAMETERS = 2
-"""Parameters of a stretch: start and height."""
+PARAMETERS = {False: 2, True: 3}
+"""Parameters of a level and of a sloped stretch: start, height, and slope."""
 
 
 class Stretch(NamedTuple):
@@ -33,10 +36,12 @@ class Stretch(NamedTuple):
 
     start: int
     stop: int
+    is_sloped: bool = False
 
     @property
-    def points(self) -> int:
-        return self.stop - self.start
+    def end(self) -> float:
+        """Position between its last value and the next one."""
+        return self.stop - 0.5
 
 
 class Fits:
@@ -48,39 +53,78 @@ class Fits:
         centred = [value - self.centre for value in values]
         self._sums = [0.0, *accumulate(centred)]
         self._squares = [0.0, *accumulate(value * value for value in centred)]
+        self._moments = [0.0, *accumulate(place * value for place, value in enumerate(centred))]
 
     def squares(self, stretch: Stretch) -> float:
-        start, stop = stretch
+        start, stop, is_sloped = stretch
         total = self._sums[stop] - self._sums[start]
-        left = self._squares[stop] - self._squares[start] - total * total / stretch.points
+        left = self._squares[stop] - self._squares[start] - total * total / (stop - start)
+        if is_sloped:
+            left -= self._slope(start, stop) ** 2 * _spread(stop - start)
         return max(left, 0.0)
 
-    def squares_until(self, stop: int) -> Iterator[float]:
-        """Sums of squared residuals of all stretches that end at `stop`, by their start."""
+    def squares_until(self, stop: int, *, is_sloped: bool) -> list[float]:
+        """Sums of squared residuals of all stretches that end at `stop`, indexed by their start."""
+        starts = stop - (MIN_SLOPED if is_sloped else MIN_LEVEL) + 1
         squares, sums = self._squares[stop], self._sums[stop]
-        starts = range(stop - MIN_LEVEL + 1)
-        before = zip(starts, self._squares, self._sums, strict=False)
-        return (squares - q - (sums - s) ** 2 / (stop - start) for start, q, s in before)
+        before = zip(range(starts), self._squares, self._sums, strict=False)
+        level = [squares - q - (sums - s) ** 2 / (stop - start) for start, q, s in before]
+        if not is_sloped:
+            return level
+        return [
+            left - self._slope(start, stop) ** 2 * _spread(stop - start)
+            for start, left in enumerate(level)
+        ]
 
-    def height(self, stretch: Stretch) -> float:
-        start, stop = stretch
-        return self.centre + (self._sums[stop] - self._sums[start]) / stretch.points
+    def height(self, stretch: Stretch, place: float) -> float:
+        """Height of the fit at a position, which may be outside of the stretch."""
+        start, stop, is_sloped = stretch
+        mean = self.centre + (self._sums[stop] - self._sums[start]) / (stop - start)
+        return mean + (self._slope(start, stop) * (place - _middle(stretch)) if is_sloped else 0.0)
+
+    def _slope(self, start: int, stop: int) -> float:
+        total = self._sums[stop] - self._sums[start]
+        moment = self._moments[stop] - self._moments[start]
+        return (moment - total * (start + stop - 1) / 2) / _spread(stop - start)
 
     def residuals(self, stretch: Stretch) -> list[float]:
-        height = self.height(stretch)
-        return [value - height for value in self.values[stretch.start : stretch.stop]]
+        places = range(stretch.start, stretch.stop)
+        return [self.values[place] - self.height(stretch, place) for place in places]
+
+
+def doubt(stretch: Stretch, place: float) -> float:
+    """Variance of the fitted height at a position, in units of the variance of one value."""
+    points = stretch.stop - stretch.start
+    distance = (place - _middle(stretch)) ** 2 / _spread(points) if stretch.is_sloped else 0.0
+    return 1 / points + distance
+
+
+def _middle(stretch: Stretch) -> float:
+    return (stretch.start + stretch.stop - 1) / 2
+
+
+def _spread(points: int) -> float:
+    """Sum of squares of consecutive positions around their middle."""
+    return points * (points * points - 1) / 12
+
+
+def parameter_price(length: int) -> float:
+    """Amount by which a parameter must reduce the squares, in units of one value's variance."""
+    return PENALTY * log(length)
 
 
 def cut(fits: Fits, variance: float) -> list[Stretch]:
     """Return the stretches with the least squares plus penalties."""
     length = len(fits.values)
-    price = PARAMETERS * PENALTY * log(length) * variance
+    price = parameter_price(length) * variance
     least, last = [0.0] + [inf] * length, [Stretch(0, 0)] * (length + 1)
     for stop in range(MIN_LEVEL, length + 1):
-        costs = list(map(add, least, fits.squares_until(stop)))
-        cheapest = min(costs)
-        least[stop] = cheapest + price
-        last[stop] = Stretch(costs.index(cheapest), stop)
+        for is_sloped in (False, True) if stop >= MIN_SLOPED else (False,):
+            costs = list(map(add, least, fits.squares_until(stop, is_sloped=is_sloped)))
+            cheapest = min(costs)
+            if (cost := cheapest + PARAMETERS[is_sloped] * price) < least[stop]:
+                least[stop] = cost
+                last[stop] = Stretch(costs.index(cheapest), stop, is_sloped)
     return _traced(last)
 
 
@@ -150,7 +194,9 @@ class _Search:
         self.relative, self.absolute = relative, absolute
         self.floor = least * least
         self.chance = chance / len(values)
-        self.stretches = cut(self.fits, max(noise * noise, self.floor))
+        self.stretches = [
+            self._formed(*piece[:2]) for piece in cut(self.fits, max(noise * noise, self.floor))
+        ]
 
     def steps(self) -> tuple[Step, ...]:
         """Remove the weakest border until all borders are significant."""
@@ -164,22 +210,43 @@ class _Search:
             ]
             if not weak:
                 return tuple(steps)
-            weakest = max(weak, key=lambda number: steps[number].chance)
-            one, other = self.stretches[weakest : weakest + 2]
-            self.stretches[weakest : weakest + 2] = [Stretch(one.start, other.stop)]
+            self._join(max(weak, key=lambda number: steps[number].chance), lasting)
+
+    def _join(self, number: int, lasting: float) -> None:
+        one, other = self.stretches[number : number + 2]
+        joined = self._formed(one.start, other.stop, lasting)
+        apart = self.fits.squares(one) + self.fits.squares(other)
+        price = parameter_price(len(self.fits.values)) * self._variance(joined)
+        if joined.is_sloped and self.fits.squares(joined) > apart + price:
+            joined = Stretch(*joined[:2])  # a step that is too small to report, not a slope
+        self.stretches[number : number + 2] = [joined]
 
     def _is_large(self, before: float, after: float) -> bool:
         least = max(self.relative * min(abs(before), abs(after)), self.absolute)
         return abs(after - before) >= least
 
     def _step(self, one: Stretch, other: Stretch, lasting: float) -> Step:
-        """Test the border of two stretches: a t test of their heights."""
-        before, after = self.fits.height(one), self.fits.height(other)
-        squares = self.fits.squares(one) + self.fits.squares(other)
-        freedom = one.points + other.points - 2
-        variance = max(squares / freedom, self.floor) * (1 / one.points + 1 / other.points)
+        """Test the border of two stretches: a t test of their fitted heights at the border."""
+        before, after = (self.fits.height(side, one.end) for side in (one, other))
+        variance = self._variance(one, other) * (doubt(one, one.end) + doubt(other, one.end))
         t = abs(after - before) / sqrt(variance * _inflation(lasting))
-        return Step(one.stop, before, after, 2 * upper_tail(t, freedom))
+        return Step(one.stop, before, after, 2 * upper_tail(t, _freedom(one, other)))
+
+    def _variance(self, *stretches: Stretch) -> float:
+        squares = sum(self.fits.squares(stretch) for stretch in stretches)
+        return max(squares / _freedom(*stretches), self.floor)
+
+    def _formed(self, start: int, stop: int, lasting: float = 0.0) -> Stretch:
+        """Return a sloped stretch if its slope is significant and large, else a level one."""
+        level, sloped = Stretch(start, stop), Stretch(start, stop, is_sloped=True)
+        if stop - start < MIN_SLOPED:
+            return level
+        if not self._is_large(*(self.fits.height(sloped, place) for place in (start, stop - 1))):
+            return level
+        gain = self.fits.squares(level) - self.fits.squares(sloped)
+        t = sqrt(max(gain, 0.0) / (self._variance(sloped) * _inflation(lasting)))
+        is_likely = 2 * upper_tail(t, _freedom(sloped)) >= self.chance
+        return level if is_likely else sloped
 
     def _lasting(self) -> float:
         """Correlation of neighbouring residuals; 0 for independent noise."""
@@ -189,8 +256,14 @@ class _Search:
             return 0.0
         products = sum(a * b for residual in residuals for a, b in pairwise(residual))
         # Fitting removes a part of the noise, which makes neighbouring residuals less correlated.
-        taken = PARAMETERS * len(self.stretches) / len(self.fits.values)
+        taken = sum(PARAMETERS[stretch.is_sloped] for stretch in self.stretches) / len(
+            self.fits.values
+        )
         return min(max(products / squares + taken, 0.0), MOST_LASTING)
+
+
+def _freedom(*stretches: Stretch) -> int:
+    return sum(s.stop - s.start - PARAMETERS[s.is_sloped] + 1 for s in stretches)
 
 
 def _inflation(lasting: float) -> float:

@@ -361,6 +361,22 @@ def test_changes_that_are_too_small_are_not_told() -> None:
     assert steps_in(levels) == (Step(20, 1000.0, 1004.0, 0.0),)
 
 
+@pytest.mark.parametrize("total", [1.0, -0.5])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_slow_change_is_no_staircase(total: float, seed: int) -> None:
+    values = noisy([400 * (1 + total * number / 120) for number in range(120)], 0.08, seed)
+    assert steps_in(values, relative=0.05) == ()
+
+
+def test_an_exact_slow_change_is_no_staircase_either() -> None:
+    assert steps_in([1000.0 + number for number in range(60)], relative=EXACT) == ()
+
+
+def test_a_step_within_a_slow_change_is_told() -> None:
+    levels = [400 * (1 + 0.005 * number) * (1.6 if number >= 60 else 1) for number in range(120)]
+    assert places(steps_in(noisy(levels, 0.05, 1), relative=0.05)) == [60]
+
+
 def test_noise_alone_is_rarely_a_step() -> None:
     series = [noisy([400.0] * 100, 0.1, seed) for seed in range(50)]
     assert sum(len(steps_in(values, relative=0.05)) for values in series) <= 1
