@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import time
 
 import pytest
@@ -95,6 +96,8 @@ STEPS = [
     ("window closing@test_it[closing]", kill("scheduler")),
     ("cluster starting@test_it[early]", kill("scheduler")),
     ("fetching@test_it[fetching]", kill("scheduler")),
+    # Stopped before they know their scheduler, so that they cannot have answered when they die.
+    ("cluster starting@test_it[lone]", kill("workers", signal.SIGSTOP)),
     ("cluster starting#2@test_it[lone]", kill("workers")),
     ("assessing@test_it[assessing]", kill("scheduler")),
     ("scheduler started@test_it[late]", kill("scheduler")),  # just before the body
