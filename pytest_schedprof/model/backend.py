@@ -25,8 +25,6 @@ TRACE = FileKind(
 )
 """A Chrome trace that a tracer wrote, plain or compressed with gzip."""
 
-"""A Chrome trace made of samples."""
-
 PSTATS = FileKind("python -m pstats, or snakeviz", "python -m pstats FILE, or snakeviz FILE")
 """A file of Python's cProfile. Nothing of ours loads it."""
 

@@ -119,7 +119,7 @@ def hostile(run: Path) -> None:
     file = run / "run.json"
     content = msgspec.json.decode(file.read_bytes())
     for test in content["tests"]:
-        test |= {"test_id": test["test_id"] + HOSTILE, "outcome": HOSTILE, "setting": HOSTILE}
+        test |= {"test_id": test["test_id"] + HOSTILE, "outcome": HOSTILE}
     content["commit"] |= {"sha": HOSTILE, "branch": HOSTILE}
     file.write_bytes(msgspec.json.encode(content))
 
