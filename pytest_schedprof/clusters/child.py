@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import dropwhile
 from pathlib import Path
@@ -27,7 +27,7 @@ import dask.config
 
 import pytest_schedprof
 from pytest_schedprof.agent.guard import signal_to, state
-from pytest_schedprof.clusters.fork_server import SERVERS, Forked
+from pytest_schedprof.clusters.fork_server import CONFIGURATION, SERVERS, Forked, changed
 from pytest_schedprof.clusters.interpreters import (
     environment_elsewhere,
     homes_of_dask,
@@ -76,6 +76,49 @@ LOG_BYTES = 1_000_000
 """How much of the end of a log is read."""
 
 
+def start_server_ahead() -> None:
+    """Let a fork server import distributed, of which the first cluster then has the process."""
+    SERVERS.start_ahead(command_of_server(), environment_of())
+
+
+def command_of_server(interpreter: str = "") -> list[str]:
+    # A server outlives a test, so it does not look for modules where tests are.
+    return command_of("fork_server", "{descriptor}", session_paths().beside, interpreter)
+
+
+def command_of(module: str, argument: str, path: Sequence[str], interpreter: str) -> list[str]:
+    program = (OTHER_SIDE if interpreter else THIS_SIDE).format(module=module)
+    return [interpreter or sys.executable, "-c", program, argument, *places_of(path, interpreter)]
+
+
+def places_of(path: Sequence[str], interpreter: str) -> list[str]:
+    """Return where a process finds this package, and here all else that can be imported.
+
+    Installed packages come before the directories of tests, as the standard library does.
+    """
+    if interpreter:
+        return [str(pytest_schedprof.__file__)]
+    return list(dict.fromkeys([*homes_of_dask(), *session_paths().sites, *filter(None, path)]))
+
+
+def environment_of(interpreter: str = "", hash_seed: int | None = None) -> dict[str, str]:
+    """Return the environment of a process, with dask's configuration in it."""
+    config = dask.config.global_config
+    environment = environment_elsewhere() if interpreter else dict(os.environ)
+    if interpreter:
+        config = changed(config, dask.config.merge(*dask.config.defaults))
+    if config.get("scheduler") == "dask.distributed":  # while the test has a client of its own
+        config = {key: value for key, value in config.items() if key != "scheduler"}
+    environment.pop("PYTEST_CURRENT_TEST", None)  # a cluster is not of one test alone
+    environment[CONFIGURATION] = dask.config.serialize(config)
+    environment.setdefault("DASK_DISTRIBUTED__ADMIN__LOG_LENGTH", "1000")
+    # Sets of strings then have the same order in every run.
+    environment.setdefault("PYTHONHASHSEED", "0")
+    if hash_seed is not None:
+        environment["PYTHONHASHSEED"] = str(hash_seed % 2**32)
+    return environment
+
+
 class Child:
     """One process of `clusters.process`, with its log."""
 
@@ -91,7 +134,7 @@ class Child:
         self.log = log
         self.reason = ""
         """Why it was ended from here, if so."""
-        self._hash_seed = hash_seed
+        self._environment = environment_of(interpreter, hash_seed)
         self._interpreter = interpreter
         self.process = (None if launcher else self._forked()) or self._started(launcher)
 
@@ -105,16 +148,16 @@ class Child:
 
     def _forked(self) -> Forked | None:
         """Let a fork server start the process, which then need not import distributed."""
-        arguments = [str(self.log.parent), *self._places(sys.path)]
-        environment = self._environment()
-        order = {"arguments": arguments, "directory": os.getcwd(), "environment": environment}
-        # A server outlives a test, so it does not look for modules where tests are.
-        command = self._command("fork_server", "{descriptor}", session_paths().beside)
-        return SERVERS.fork(command, environment, order, self._opened)
+        order = {
+            "arguments": [str(self.log.parent), *places_of(sys.path, self._interpreter)],
+            "directory": os.getcwd(),
+            "environment": self._environment,
+        }
+        command = command_of_server(self._interpreter)
+        return SERVERS.fork(command, self._environment, order, self._opened)
 
     def _started(self, launcher: Sequence[str]) -> subprocess.Popen[bytes]:
-        command = self._command("process", str(self.log.parent), sys.path)
-        environment = self._environment()
+        command = command_of("process", str(self.log.parent), sys.path, self._interpreter)
         with self._opened() as log:
             settings, before = launched(launcher, self.log.parent)
             return subprocess.Popen(
@@ -122,44 +165,9 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**environment, **settings},
+                env={**self._environment, **settings},
                 start_new_session=True,  # a Ctrl-C is for the session, which closes this
             )
-
-    def _command(self, module: str, argument: str, path: Sequence[str]) -> list[str]:
-        program = THIS_SIDE if self._is_here else OTHER_SIDE
-        interpreter = self._interpreter or sys.executable
-        words = [argument, *self._places(path)]
-        return [interpreter, "-c", program.format(module=module), *words]
-
-    def _places(self, path: Sequence[str]) -> list[str]:
-        """Return where the process finds this package, and here all else that can be imported.
-
-        Installed packages come before the directories of tests, as the standard library does.
-        """
-        if not self._is_here:
-            return [str(pytest_schedprof.__file__)]
-        return list(dict.fromkeys([*homes_of_dask(), *session_paths().sites, *filter(None, path)]))
-
-    @property
-    def _is_here(self) -> bool:
-        return not self._interpreter
-
-    def _environment(self) -> dict[str, str]:
-        config = dask.config.global_config
-        environment = dict(os.environ) if self._is_here else environment_elsewhere()
-        if not self._is_here:
-            config = changed(config, dask.config.merge(*dask.config.defaults))
-        if config.get("scheduler") == "dask.distributed":  # while the test has a client of its own
-            config = {key: value for key, value in config.items() if key != "scheduler"}
-        environment.pop("PYTEST_CURRENT_TEST", None)  # a cluster is not of one test alone
-        environment["DASK_INTERNAL_INHERIT_CONFIG"] = dask.config.serialize(config)
-        environment.setdefault("DASK_DISTRIBUTED__ADMIN__LOG_LENGTH", "1000")
-        # Sets of strings then have the same order in every run.
-        environment.setdefault("PYTHONHASHSEED", "0")
-        if self._hash_seed is not None:
-            environment["PYTHONHASHSEED"] = str(self._hash_seed % 2**32)
-        return environment
 
     def tell(self, spec: dict[str, Any]) -> None:
         """Tell the child what to run.
@@ -170,7 +178,7 @@ class Child:
         assert self.process.stdin is not None
         # The parent's paths, so that the child can import functions of test modules.
         paths: dict[str, Any] = {"sys_path": sys.path}
-        if not self._is_here:
+        if self._interpreter:
             paths = {"paths": asdict(session_paths()), "python": sys.version_info[:2]}
         line = json.dumps({**spec, **paths}).encode() + b"\n"
         try:
@@ -432,15 +440,3 @@ def profilers_of(pid: int) -> list[int]:
         if Path(program).name == "py-spy" and str(pid) in arguments:
             pids.append(int(path.parent.name))
     return pids
-
-
-def changed(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that differ from the defaults, which another release may have changed."""
-    options: dict[str, Any] = {}
-    for name, value in config.items():
-        default = defaults.get(name)
-        if isinstance(value, Mapping) and isinstance(default, Mapping):
-            value = changed(value, default) or default
-        if value != default or name not in defaults:
-            options[name] = value
-    return options

@@ -28,6 +28,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any
 
+import dask.config
+
 from pytest_schedprof.clusters import process
 
 MOST_SERVERS = 4
@@ -38,6 +40,9 @@ FOR_A_TEST = re.compile(r"PYTEST_\w+|TOX_ENV_DIR|HOME|USERPROFILE|PWD|OLDPWD")
 
 Of its configuration parts are in the home directory, but a variable of its own has the whole.
 """
+
+CONFIGURATION = "DASK_INTERNAL_INHERIT_CONFIG"
+"""The variable that has the whole configuration of dask."""
 
 PATIENCE_S = 30.0
 """How long a server may take to import distributed."""
@@ -118,6 +123,7 @@ class ForkServer:
                 pass_fds=[connection.fileno()],
                 start_new_session=True,
             )
+        self._is_used = False
 
     def fork(self, order: Mapping[str, Any], open_log: Callable[[], IO[bytes]]) -> Forked:
         """Start a process.
@@ -125,6 +131,7 @@ class ForkServer:
         Raises:
             OSError: if the server is gone or takes too long, or the log cannot be opened.
         """
+        self._is_used = True
         stdin, ours = os.pipe()
         theirs, stdout = os.pipe()
         file = os.memfd_create("order")
@@ -148,6 +155,8 @@ class ForkServer:
     def let_go(self) -> None:
         """Let the server end with its last process, of which nobody needs to hear any more."""
         self._connection.close()
+        if not self._is_used:  # it may be importing distributed
+            self._process.kill()
 
     def is_over(self, patience_s: float = 0) -> bool:
         with suppress(subprocess.TimeoutExpired):
@@ -185,6 +194,15 @@ class ForkServers:
                 self._keep_at_most(0)
                 for server in self._let_go:
                     server.is_over(LAST_S)
+
+    def start_ahead(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Start the server for this command and environment, which soon gets its first order."""
+        if is_possible():
+            key = json.dumps([command, situation(environment)])
+            with self._lock:
+                self._begin_in_fork()
+                if key not in self._servers:
+                    self._servers[key] = ForkServer(command, environment)
 
     def fork(
         self,
@@ -247,16 +265,35 @@ def is_possible() -> bool:
 
 
 def situation(environment: Mapping[str, str]) -> list[Any]:
-    """Return what else than its command a server has from here for good."""
+    """Return what else than its command a server has from here for good.
+
+    Defaults of dask's configuration are left out: this process may import distributed, which
+    has its own, after its server did.
+    """
     import resource
 
+    variables = dict(environment)
+    config = dask.config.deserialize(variables.pop(CONFIGURATION))
     names = (name for name in dir(resource) if name.startswith("RLIMIT_"))
     return [
-        sorted(pair for pair in environment.items() if not FOR_A_TEST.fullmatch(pair[0])),
+        changed(config, dask.config.merge(*dask.config.defaults)),
+        sorted(pair for pair in variables.items() if not FOR_A_TEST.fullmatch(pair[0])),
         sorted(os.sched_getaffinity(0)),
         os.getpriority(os.PRIO_PROCESS, 0),
         [resource.getrlimit(getattr(resource, name)) for name in names],
     ]
+
+
+def changed(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that differ from the defaults, which another release may have changed."""
+    options: dict[str, Any] = {}
+    for name, value in config.items():
+        default = defaults.get(name)
+        if isinstance(value, Mapping) and isinstance(default, Mapping):
+            value = changed(value, default) or default
+        if value != default or name not in defaults:
+            options[name] = value
+    return options
 
 
 def main() -> None:

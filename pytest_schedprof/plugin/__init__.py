@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_schedprof import errors
+    from pytest_schedprof.clusters import child
     from pytest_schedprof.clusters import options as cluster_options
     from pytest_schedprof.measuring import plan, settings
     from pytest_schedprof.plugin import against, calm, collecting, running
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     __all__ = [
         "against",
         "calm",
+        "child",
         "cluster_options",
         "collecting",
         "errors",
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 MODULES = {
     "against": "plugin.against",
     "calm": "plugin.calm",
+    "child": "clusters.child",
     "cluster_options": "clusters.options",
     "collecting": "plugin.collecting",
     "errors": "errors",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_schedprof import plugin
+from pytest_schedprof.clusters import KINDS as CLUSTER_KINDS
 from pytest_schedprof.measuring.options import (
     AUTO,
     MARKER_HELP,
@@ -147,6 +148,19 @@ def pytest_configure_node(node: Any) -> None:
     """Tell a pytest-xdist worker the run of the controller, so that it writes into the same."""
     node.workerinput["schedprof_run"] = run_of(node.config).run_id
     node.workerinput["schedprof_started_at"] = node.config.stash[STARTED_AT]
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Let a process of the first cluster import distributed while tests are collected."""
+    config = session.config
+    if SETTINGS not in config.stash or config.option.collectonly:
+        return
+    settings = session_settings(config)
+    kind = CLUSTER_KINDS.get(settings.cluster)
+    has_processes = kind is not None and kind.takes_interpreter
+    # With options it would have imported distributed under another configuration.
+    if settings.is_on and not settings.is_off and has_processes and not settings.cluster_option:
+        plugin.child.start_server_ahead()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

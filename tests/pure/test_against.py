@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_schedprof.clusters.child import changed
 from pytest_schedprof.clusters.contract import ClusterRequest
 from pytest_schedprof.clusters.environments import Packages, cause_of, read_spec
+from pytest_schedprof.clusters.fork_server import changed
 from pytest_schedprof.clusters.interpreters import session_paths
 from pytest_schedprof.clusters.options import check_known_to_dask, config_of
 from pytest_schedprof.errors import SettingsError

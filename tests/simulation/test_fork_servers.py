@@ -17,7 +17,7 @@ import psutil
 import pytest
 from at_work import by_value
 from distributed import Client
-from support import wait_for
+from support import Project, wait_for
 
 from pytest_schedprof.clusters import child, fork_server, process
 from pytest_schedprof.clusters.fork_server import Forked, ForkServers
@@ -105,6 +105,66 @@ def test_what_distributed_reads_when_it_is_imported_has_a_server_of_its_own(
             answers = [ask(cluster)[1:3] for cluster in clusters]
             assert answers == [(None, False), ("here", False), ("here", True)]
             assert len({server_of(cluster).pid for cluster in clusters}) == len(clusters)
+
+
+AHEAD = """
+import sys
+from contextlib import closing
+from pytest_schedprof.clusters import child
+from pytest_schedprof.clusters.fork_server import SERVERS
+
+child.start_server_ahead()
+assert "distributed" not in sys.modules
+(server,) = SERVERS._servers.values()
+
+import dask.config
+from pytest_schedprof.clusters.own import LocalProcesses
+
+with closing(LocalProcesses(0, timeout_s=100)):
+    assert [*SERVERS._servers.values()] == [server]
+name = "distributed.scheduler.work-stealing"  # off by a variable; by default it is on
+for value, servers in ((False, 1), (True, 2)):
+    with dask.config.set({name: value}), closing(LocalProcesses(0, timeout_s=100)):
+        assert len(SERVERS._servers) == servers
+"""
+
+
+@pytest.mark.slow
+def test_server_that_was_started_ahead_serves_once_this_process_has_imported_distributed() -> None:
+    environment = {**os.environ, "DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING": "False"}
+    subprocess.run([sys.executable, "-c", AHEAD], env=environment, check=True)
+
+
+NUMBER_OF_SERVERS = """
+from pytest_schedprof.clusters.fork_server import SERVERS
+
+def pytest_collection_finish():
+    print("servers:", len(SERVERS._servers))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("apart")
+def test_server_is_started_before_tests_are_collected(project: Project) -> None:
+    project.write(NUMBER_OF_SERVERS, "conftest.py")
+    project.write("def test_it(): pass")
+    sessions = {
+        "--schedprof": 1,
+        "--schedprof --collect-only": 0,
+        "--schedprof --schedprof-cluster-option=config.a=1": 0,
+        "--schedprof --schedprof-cluster=tcp://127.0.0.1:1": 0,
+        "": 0,
+    }
+    for arguments, number in sessions.items():
+        result = project.run("-s", *arguments.split())
+        result.stdout.fnmatch_lines([f"*servers: {number}"])
+
+
+def test_server_that_nobody_used_ends_at_once(servers: ForkServers) -> None:
+    child.start_server_ahead()
+    (server,) = servers._servers.values()
+    servers.end()
+    assert server._process.returncode == -signal.SIGKILL
 
 
 def test_end_of_a_process_is_told(servers: ForkServers) -> None:
