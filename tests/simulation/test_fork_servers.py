@@ -158,6 +158,8 @@ def test_server_is_started_before_tests_are_collected(project: Project) -> None:
     for arguments, number in sessions.items():
         result = project.run("-s", *arguments.split())
         result.stdout.fnmatch_lines([f"*servers: {number}"])
+    project.write("import dask\n\ndask.config.config['tested'] = object()", "conftest.py")
+    project.run("--schedprof").assert_outcomes(passed=1)
 
 
 def test_server_that_nobody_used_ends_at_once(servers: ForkServers) -> None:
