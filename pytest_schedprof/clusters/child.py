@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import dropwhile
 from pathlib import Path
@@ -76,9 +76,11 @@ LOG_BYTES = 1_000_000
 """How much of the end of a log is read."""
 
 
-def start_server_ahead() -> None:
-    """Let a fork server import distributed, of which the first cluster then has the process."""
+def start_server_ahead() -> Callable[[], None]:
+    """Let a fork server import distributed before there is a cluster; return what lets it go."""
     SERVERS.start_ahead(command_of_server(), environment_of())
+    SERVERS.hold()
+    return SERVERS.release
 
 
 def command_of_server(interpreter: str = "") -> list[str]:

@@ -161,7 +161,7 @@ def pytest_collection(session: pytest.Session) -> None:
     # With options it would have imported distributed under another configuration.
     if settings.is_on and not settings.is_off and has_processes and not settings.cluster_option:
         with suppress(Exception):  # the first cluster tells what is wrong
-            plugin.child.start_server_ahead()
+            config.add_cleanup(plugin.child.start_server_ahead())
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

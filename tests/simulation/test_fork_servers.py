@@ -162,6 +162,20 @@ def test_server_is_started_before_tests_are_collected(project: Project) -> None:
     project.run("--schedprof").assert_outcomes(passed=1)
 
 
+WITHIN = """
+import psutil, pytest
+
+assert pytest.main(["--schedprof"]) == 0
+assert not psutil.Process().children()
+"""
+
+
+@pytest.mark.slow
+def test_server_ends_with_its_session_and_not_with_its_process(project: Project) -> None:
+    project.write("def test_it(): pass")
+    subprocess.run([sys.executable, "-c", WITHIN], cwd=project.path, check=True)
+
+
 def test_server_that_nobody_used_ends_at_once(servers: ForkServers) -> None:
     child.start_server_ahead()
     (server,) = servers._servers.values()
