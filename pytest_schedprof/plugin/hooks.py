@@ -57,6 +57,11 @@ if TYPE_CHECKING:
 
 MARKER = "schedprof"
 
+NOTHING_PROFILED = (
+    "no test was profiled: mark those that make their own cluster (@pytest.mark.schedprof), or let "
+    "tests take the fixture schedprof_scheduler"
+)
+
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(hookspecs)
@@ -340,6 +345,15 @@ class Listener:
         if getattr(report, "schedprof_unprofiled", False) and not is_rerun:
             tests = plugin.collecting.collector_of(self.config).unprofiled
             tests[report.nodeid] = report.schedprof_refusal
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Tell that `--schedprof` profiled nothing: a job must not be green because of that."""
+        settings = self.config.stash.get(SETTINGS, None)
+        is_given = self.config.getoption(option_named("backend").attribute) is not None
+        is_meant = is_given and settings is not None and not settings.is_off
+        has_run = {"passed", "failed"} & terminalreporter.stats.keys()
+        if is_meant and has_run and not self.config.pluginmanager.has_plugin("schedprof-collector"):
+            terminalreporter.write_line(f"schedprof: {NOTHING_PROFILED}", yellow=True)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -168,6 +168,9 @@ def test_without_fixture():
     assert burned[0].share.value == burned[0].self_share.value
     project.run().assert_outcomes(passed=2)
     assert set(project.results()) == {"test_burn"}  # of the first session alone
+    nothing = "schedprof: no test was profiled: *"
+    project.run("--schedprof", "-k", "without_fixture").stdout.fnmatch_lines([nothing])
+    project.run("--schedprof=off", "-k", "without_fixture").stdout.no_fnmatch_line(nothing)
 
 
 def test_off_profiles_nothing_and_gives_the_cluster_that_a_marker_asks_for(
