@@ -233,14 +233,24 @@ def unseeded_hash(value: Any) -> int:
     return BUILTIN(value)
 
 
+@functools.lru_cache(1000)  # each test asks for the same ones of all modules
+def _sets_in(module: ModuleType, size: int) -> list[str]:
+    """Return the names of a module's constants that are sets of strings; `size` as above."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if name.isupper() and type(value) in KINDS and all(isinstance(one, str) for one in value)
+    ]
+
+
 def put_in_order(modules: Iterable[str], undo: ExitStack) -> None:
     """Replace the constants of the modules whose names match, and `hash` where tasks use it."""
     is_chosen = any_of(modules)
     for name, module in list(sys.modules.items()):
-        if module is not None and is_chosen(name):
-            for constant, value in list(vars(module).items()):
-                kind = KINDS.get(type(value)) if constant.isupper() else None
-                if kind and all(isinstance(element, str) for element in value):
+        if isinstance(module, ModuleType) and is_chosen(name):
+            for constant in _sets_in(module, len(vars(module))):
+                value = vars(module).get(constant)
+                if kind := KINDS.get(type(value)):
                     replace(vars(module), constant, kind(value), undo)
     if HASHING in sys.modules:
         replace(vars(sys.modules[HASHING]), "hash", unseeded_hash, undo)
