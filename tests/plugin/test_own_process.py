@@ -244,7 +244,9 @@ def test_scheduler_of_a_local_cluster_in_a_thread(session: Finished) -> None:
     result = session.results()["test_thread"]
     assert result.backends[0].window.tasks == 3000
     functions = {share.function for share in shares_in(result).functions}
-    assert "distributed.scheduler:Scheduler.handle_task_finished" in functions
+    # One long call for 1500 tasks. On a core that many processes share py-spy gets its turn only
+    # when short calls are over, and may see none of 3000.
+    assert "distributed.scheduler:Scheduler.update_graph" in functions
 
 
 def test_a_client_of_a_scheduler_elsewhere_gets_other_advice(session: Finished) -> None:
