@@ -18,13 +18,18 @@ FORCED = 3
 """Exit status after the profiler was killed to free the scheduler."""
 
 
-def state(pid: int) -> str:
-    """Return the kernel's letter for the state: T and t: stopped, Z: zombie (unreaped)."""
+def fact(pid: int, place: int) -> str:
+    """Return what the kernel tells of a process at a place after its name."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0]
+            return stat.read().rpartition(")")[2].split()[place]
     except OSError:
         return ""
+
+
+def state(pid: int) -> str:
+    """Return the kernel's letter for the state: T and t: stopped, Z: zombie (unreaped)."""
+    return fact(pid, 0)
 
 
 def switches(pid: int) -> str:
@@ -55,11 +60,7 @@ def signal_to(pid: int, number: int) -> None:
 
 def birth(pid: int) -> str:
     """Return when a process started, by which it is told from a later one with the same ID."""
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[19]
-    except OSError:
-        return ""
+    return fact(pid, 19)
 
 
 def end(profiler: int, born: str) -> None:

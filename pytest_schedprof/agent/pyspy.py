@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from .recordings import ChildRecording, allow_tracing, begin, forget, keep, path_of, under_way
+from .recordings import ChildRecording, allow_tracing, begin, discard, keep, path_of, under_way
 
 TICKS = 2
 """Samples to wait for: the first may have been taken just before the beacon started."""
@@ -208,5 +208,5 @@ async def start(
     if await recording.prove(ticks, interval, holds=not nonblocking, deadline=deadline):
         return {**begin(dask_scheduler, recording), "watchdog": recording.guard.pid}
     answer = await recording.end(1.0)
-    await forget(dask_scheduler, recording.token)
+    await discard(recording.token, dask_scheduler)
     return {"problem": "failed", **answer}

@@ -132,12 +132,12 @@ def begin(holder: Any, recording: Recording) -> dict[str, Any]:
     return {"token": recording.token}
 
 
-async def forget(holder: Any, token: str) -> list[str]:
+async def discard(token: str, dask_scheduler: Any = None) -> list[str]:
     """Remove a recording and free its resources; return what was wrong with its helpers."""
-    recordings = getattr(holder, RECORDINGS, {})
+    recordings = getattr(dask_scheduler, RECORDINGS, {})
     recording = recordings.pop(token, None)
-    if not recordings and hasattr(holder, RECORDINGS):
-        delattr(holder, RECORDINGS)
+    if not recordings and hasattr(dask_scheduler, RECORDINGS):
+        delattr(dask_scheduler, RECORDINGS)
     if recording is None:
         return []
     recording.remove()
@@ -169,11 +169,6 @@ def fetch(token: str, offset: int, length: int, dask_scheduler: Any = None) -> b
     return recording.piece(offset, length)
 
 
-async def discard(token: str, dask_scheduler: Any = None) -> list[str]:
-    """Remove a recording that was fetched or is not wanted."""
-    return await forget(dask_scheduler, token)
-
-
 async def end_all(client: str, dask_scheduler: Any = None) -> None:
     """End and remove all recordings of a client that was interrupted and may not know tokens."""
     for recording in list(getattr(dask_scheduler, RECORDINGS, {}).values()):
@@ -183,7 +178,7 @@ async def end_all(client: str, dask_scheduler: Any = None) -> None:
             await asyncio.sleep(0.01)
         if not recording.was_ended:
             await recording.end(ENDING_S)
-        await forget(dask_scheduler, recording.token)
+        await discard(recording.token, dask_scheduler)
 
 
 async def _end_without_client(holder: Any, recording: Recording) -> None:
@@ -201,7 +196,7 @@ async def _end_without_client(holder: Any, recording: Recording) -> None:
     recording.watch = None
     if not recording.was_ended:
         await recording.end(ENDING_S)
-    await forget(holder, recording.token)
+    await discard(recording.token, holder)
 
 
 def _has(scheduler: Any, client: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 DEFAULT = ("default",)
@@ -123,7 +122,5 @@ async def beat(dask_worker: Any = None) -> bool:
     """Make a worker send its measurements now; False for a worker that has none."""
     if not hasattr(dask_worker, "heartbeat"):
         return False
-    while getattr(dask_worker, "heartbeat_active", False):  # older releases send one at a time
-        await asyncio.sleep(0.002)
     await dask_worker.heartbeat()
     return True

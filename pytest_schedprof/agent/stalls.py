@@ -21,10 +21,9 @@ from types import CodeType
 from typing import Any
 
 from . import names
+from .decisions import world_of
 from .patches import in_steps, wrap
 from .recordings import Recording, as_json, begin, under_way
-
-WORLD = "schedprof-virtual"
 
 OWN = b"pytest_schedprof"
 """Part of every call of the agent. Callbacks that call it are left out."""
@@ -193,7 +192,10 @@ class Stalls:
     def record(self) -> dict[str, Any]:
         """Return everything, with names."""
         known = [(code, *times) for code, times in self.longest.items() if code is not None]
-        named = names.name_places([place_of(code) for code, _, _ in known])
+        codes = [code for code, _, _ in known]
+        named = names.name_places(
+            [(code.co_filename, code.co_qualname, code.co_firstlineno) for code in codes]
+        )
         longest: dict[str, dict[str, float]] = {}
         for name, (_, cpu, wall) in zip(named, known, strict=True):
             if cpu > longest.get(name, {}).get("cpu", 0.0):
@@ -252,26 +254,13 @@ def code_of(callback: Any) -> CodeType | None:
         if isinstance(owner, asyncio.Task):
             coroutine: Any = owner.get_coro()
             return getattr(coroutine, "cr_code", getattr(coroutine, "gi_code", None))
-        inner = _inner(callback)
-        if inner is None:
+        if not isinstance(callback, functools.partial):
             break
-        callback = inner
+        is_runner = getattr(callback.func, "__name__", "") == "_run_callback"
+        callback = callback.args[0] if is_runner and callback.args else callback.func
     function = inspect.unwrap(getattr(callback, "__func__", callback))
     code = getattr(function, "__code__", None)
     return code if isinstance(code, CodeType) else None
-
-
-def _inner(callback: Any) -> Any:
-    """Return what a callback calls in its turn; None if that is not known."""
-    if isinstance(callback, functools.partial):
-        is_runner = getattr(callback.func, "__name__", "") == "_run_callback"
-        return callback.args[0] if is_runner and callback.args else callback.func
-    return None
-
-
-def place_of(code: CodeType) -> tuple[str, str, int]:
-    """Return where code is, as `names` wants it."""
-    return code.co_filename, code.co_qualname, code.co_firstlineno
 
 
 class StallsRecording(Recording):
@@ -283,7 +272,7 @@ class StallsRecording(Recording):
         super().__init__(client)
         self.calls, self.messages = scheduler.handlers, scheduler.stream_handlers
         self.periodic = list(scheduler.periodic_callbacks.values())
-        self.stalls = Stalls(WORLD in scheduler.extensions)
+        self.stalls = Stalls(world_of(scheduler) is not None)
 
     def begin(self) -> None:
         """Wrap handlers and callbacks."""

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any
 
-from .recordings import ChildRecording, allow_tracing, begin, forget, keep, under_way
+from .recordings import ChildRecording, allow_tracing, begin, discard, keep, under_way
 
 FIRST_PYTHON = (3, 15)
 
@@ -82,5 +82,5 @@ async def start(
     if await recording.prove(deadline):
         return begin(dask_scheduler, recording)
     answer = await recording.end(1.0)
-    await forget(dask_scheduler, recording.token)
+    await discard(recording.token, dask_scheduler)
     return {"problem": "failed", **answer}

@@ -15,7 +15,7 @@ from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import BackendNotPermittedError
 from pytest_schedprof.formats.pictures import write_flamegraph, write_raw
 from pytest_schedprof.formats.speedscope import name_frames, read_speedscope
-from pytest_schedprof.model.backend import SECCOMP_FILTER, Privileges, read_privileges
+from pytest_schedprof.model.backend import SECCOMP_FILTER, Privileges
 from pytest_schedprof.model.options import check_choice
 from pytest_schedprof.model.profile import Namer, SampleProfile
 
@@ -59,7 +59,7 @@ def is_forbidden(log: str, status: int) -> bool:
 
 def not_permitted(sampler: str, target: Target, words: str) -> BackendNotPermittedError:
     """Return the error with the reason found there; the sampler knows only that it was refused."""
-    refusal = why_refused(read_privileges(target.call(checkup.privileges)))
+    refusal = why_refused(Privileges(**target.call(checkup.privileges)))
     quoted = f" ({sampler}: {words!r})" if words else ""
     return BackendNotPermittedError(
         f"schedprof: {sampler} may not trace {target.label}: {refusal.reason}{quoted}",
@@ -71,7 +71,7 @@ def not_permitted(sampler: str, target: Target, words: str) -> BackendNotPermitt
 @cache
 def refusal_of_own() -> Refusal | None:
     """Return why a sampler would surely be refused that traces a child of this process."""
-    facts = read_privileges(checkup.privileges())
+    facts = Privileges(**checkup.privileges())
     checks = [_on_macos] if facts.platform == "darwin" else [_filtered, _by_yama]
     return next((refusal for check in checks if (refusal := check(facts))), None)
 

@@ -43,9 +43,8 @@ def as_cluster(value: Any) -> Cluster:
     """
     if isinstance(value, str):
         return AttachedCluster(value)
-    if all(hasattr(value, name) for name in ("kind", "address", "death", "close")):
-        cluster: Cluster = value
-        return cluster
+    if isinstance(value, Cluster):
+        return value
     scheduler = getattr(value, "scheduler", None)
     address = getattr(value, "scheduler_address", None) or getattr(scheduler, "address", None)
     status = getattr(value, "status", None)

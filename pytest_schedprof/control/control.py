@@ -141,9 +141,6 @@ def muted(name: str) -> Iterator[None]:
 
 CLOCK = time.time
 
-PROTOCOL = 4
-"""Protocol of pickle that every Python version that can run the agent knows."""
-
 MARGIN_S = 15.0
 """Added to the agent's own deadlines, so that its answer can still arrive."""
 
@@ -259,8 +256,8 @@ class Control:
         """Do as `Client.run_on_scheduler`; an error there does not break the connection here."""
         response = await self._scheduler.run_function(
             function=self._pickled(function),
-            args=pickle.dumps(args, PROTOCOL),
-            kwargs=pickle.dumps({}, PROTOCOL),
+            args=pickle.dumps(args),
+            kwargs=pickle.dumps({}),
             wait=True,
         )
         if response["status"] == "error":
@@ -277,9 +274,9 @@ class Control:
         There the agent exists already, and a copy would define each class twice.
         """
         if is_of_agent(function):
-            return pickle.dumps(function if self._is_here() else as_source(function), PROTOCOL)
+            return pickle.dumps(function if self._is_here() else as_source(function))
         _send_by_value(function, with_agent=not self._is_here())
-        return bytes(cloudpickle.dumps(function, PROTOCOL))
+        return bytes(cloudpickle.dumps(function))
 
     def _is_here(self) -> bool:
         """Whether the scheduler lives in this process."""

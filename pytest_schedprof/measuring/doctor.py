@@ -26,7 +26,7 @@ from pytest_schedprof.model.backend import (
     Checkup,
     ClockOffset,
     Machine,
-    read_privileges,
+    Privileges,
 )
 from pytest_schedprof.model.result import differences
 
@@ -99,7 +99,7 @@ def _examined(
         scheduler=scheduler,
         workers=len(control.call(facts.describe)["workers"]),
         loop_in_main_thread=is_main_thread,
-        privileges=read_privileges(control.call(checkup.privileges)),
+        privileges=Privileges(**control.call(checkup.privileges)),
         # Of a few, the shortest round trip tells most about the clock.
         clock=min(
             (_round_trip(control) for _ in range(ROUND_TRIPS)), key=lambda it: it.uncertainty

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +133,6 @@ class Privileges:
     is_dumpable: bool = True
     security_label: str = ""
     """Label that AppArmor or SELinux gives the process."""
-
-
-def read_privileges(sent: Mapping[str, Any]) -> Privileges:
-    """Read what the agent sent; fields that only a newer agent knows are left out."""
-    return Privileges(**{field.name: sent[field.name] for field in fields(Privileges)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,26 +50,22 @@ class KnownTasks:
         """The numbered states; while they are held, no other state can have the `id` of one."""
         self._old: list[Any] = []
         """Numbered states to check before these."""
-        self._next = self._swept = 0
+        self.next = self._swept = 0
 
     def of(self, state: Any) -> int | None:
         return self.numbers.get(id(state))
 
     def add(self, states: Sequence[Any]) -> range:
-        added = range(self._next, self._next + len(states))
-        self._next = added.stop
+        added = range(self.next, self.next + len(states))
+        self.next = added.stop
         self.numbers.update(zip(map(id, states), added, strict=True))
         self._fresh += states
         return added
 
-    @property
-    def next(self) -> int:
-        return self._next
-
     def sweep(self, tasks: Mapping[Any, Any]) -> None:
         """Forget tasks that the scheduler forgot; check two for every task that came meanwhile."""
-        most = MORE + 2 * (self._next - self._swept)
-        self._swept = self._next
+        most = MORE + 2 * (self.next - self._swept)
+        self._swept = self.next
         if not self._old:
             self._old, self._fresh = self._fresh, []
         states, state_of = self._old[-most:], tasks.get

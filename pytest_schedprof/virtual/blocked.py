@@ -21,6 +21,8 @@ from operator import attrgetter, itemgetter
 from types import CodeType
 from typing import Any, NamedTuple
 
+from pytest_schedprof.agent.guard import state
+
 FUTEX = {"x86_64": "202", "aarch64": "98", "riscv64": "98", "ppc64le": "221", "s390x": "238"}
 """Number of the system call in which a thread waits for another one, by machine."""
 
@@ -128,16 +130,7 @@ def _others_run() -> bool:
     On a busy machine it may wait for a core.
     """
     me = threading.get_native_id()
-    return any(_state_of(name) in RUNNING for name in os.listdir(TASKS) if name != str(me))
-
-
-def _state_of(thread: str) -> str:
-    """Return the letter for the state of a thread, or nothing if it has ended."""
-    try:
-        with open(f"{TASKS}/{thread}/stat") as file:
-            return file.read().rpartition(") ")[2][:1]
-    except OSError:
-        return ""
+    return any(state(int(name)) in RUNNING for name in os.listdir(TASKS) if name != str(me))
 
 
 def _sleep_of(thread: int) -> str:

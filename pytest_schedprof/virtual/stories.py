@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from distributed import scheduler, worker_state_machine
+from distributed.worker_state_machine import InvalidTaskState, InvalidTransition
 
 UNFINISHED = frozenset({"waiting", "processing", "queued", "no-worker"})
 
@@ -143,16 +143,8 @@ MESSAGES = ("handle_stream", "update_graph")
 RAISE = dis.opmap["RAISE_VARARGS"]
 
 
-INVALID = (
-    AssertionError,
-    *(
-        getattr(module, name)
-        for module in (scheduler, worker_state_machine)
-        for name in ("InvalidTransition", "InvalidTaskState", "TransitionCounterMaxExceeded")
-        if hasattr(module, name)
-    ),
-)
-"""The exceptions by which this release of distributed reports a broken state."""
+INVALID = (AssertionError, InvalidTransition, InvalidTaskState)
+"""The exceptions by which distributed reports a broken state."""
 
 
 class Witness(logging.Handler):

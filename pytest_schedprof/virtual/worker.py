@@ -35,9 +35,7 @@ class ExactExecutor(Executor):
         super().gather(instruction)
 
     def _begin(self, seconds: float) -> None:
-        workers = self._worker.server.world.workers
-        if workers is not None:
-            workers.draw(self._worker, seconds)
+        self._worker.server.world.workers.draw(self._worker, seconds)
 
     def _receive(self, instruction: GatherDep, data: dict[Any, object]) -> None:
         """Receive the data; during a partition, wait as long as a connection would."""

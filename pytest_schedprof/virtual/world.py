@@ -55,6 +55,8 @@ class Expected:
 class World:
     """The cluster's clock, journal and workers."""
 
+    workers: Faults
+
     def __init__(self, loop: VirtualLoop, scheduler: Any, horizon_s: float = math.inf) -> None:
         """Begin.
 
@@ -69,7 +71,6 @@ class World:
         """When something that was under way last came to its end."""
         self.patient_until = loop.now
         """Until then a quiet cluster is not stuck, because workers are cut off or silent."""
-        self.workers: Faults | None = None
         self._horizon_s = horizon_s
         self._ends_at = loop.now + horizon_s
         self._scheduler = scheduler
@@ -82,7 +83,6 @@ class World:
 
     def plan(self, seconds: float, fault: str, workers: list[str], lasting: float | None) -> str:
         """Let something happen to workers after a delay; return why it cannot, or nothing."""
-        assert self.workers is not None
         for worker in workers:
             if refusal := self.workers.check(fault, worker):
                 return refusal
@@ -125,7 +125,7 @@ class World:
 
     def _story_of(self, task: Any) -> str:
         address = getattr(task.processing_on, "address", "")
-        worker = self.workers.at(address) if self.workers is not None else None
+        worker = self.workers.at(address)
         return tell_story(task, self._scheduler, worker, EPOCH)
 
     def begin_log(self) -> None:
@@ -191,7 +191,6 @@ class Faults:
         self._make = make
         self._rate = rate
         self._random = random.Random(f"{seed}:faults")
-        self._arriving: set[asyncio.Future[Any]] = set()
         self._acts: dict[str, Callable[[Any, float], None]] = {
             "kill": lambda worker, _: worker._leave("killed by the test"),
             "pause": self._pause,
@@ -272,6 +271,4 @@ class Faults:
         """Let a worker join, unless there is one of its name."""
         if self._named(name) is None:
             own = {} if threads is None else {"nthreads": threads}
-            arriving = asyncio.ensure_future(self._make(name=name, **own))
-            self._arriving.add(arriving)
-            arriving.add_done_callback(self._arriving.discard)
+            self._server.keep(self._make(name=name, **own))
