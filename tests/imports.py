@@ -67,15 +67,11 @@ def walk(nodes: list[ast.stmt], package: str, typing_only: bool = False) -> Iter
                     yield from walk(block.body, package, typing_only)
 
 
-def imports_of_source(source: str, package: str = NAME) -> set[Import]:
-    return set(walk(ast.parse(source).body, package))
-
-
 @cache
 def imports_of(module: str) -> set[Import]:
     path = MODULES[module]
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    return imports_of_source(path.read_text(encoding="utf-8"), package)
+    return set(walk(ast.parse(path.read_text(encoding="utf-8")).body, package))
 
 
 def modules_imported_by_name(module: str) -> set[str]:

@@ -74,12 +74,12 @@ BURNED = "*:*burn_scheduler_cpu"
 """Pattern for the function that `burn` runs."""
 
 
-def descendants(process: psutil.Process | None = None) -> set[psutil.Process]:
-    """Return the running processes that this one, or another one, has started.
+def descendants() -> set[psutil.Process]:
+    """Return the running processes that this one has started.
 
     Fork servers are left out, and what has ended without its server having heard of it.
     """
-    children = (process or psutil.Process()).children(recursive=True)
+    children = psutil.Process().children(recursive=True)
     return {child for child in children if runs(child) and not _is_server(child)}
 
 

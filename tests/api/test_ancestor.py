@@ -137,7 +137,6 @@ def test_readme_several_functions(
 @pytest.mark.parametrize(
     ("form", "pattern"),
     [
-        ("speedscope", r'"name": ?"burn_here"'),
         ("raw", r"(?m)^(.+;)?burn_here \(.+test_ancestor\.py:\d+\)[^;]* \d+$"),
         ("flamegraph", r"<svg[\s\S]*burn_here"),
     ],

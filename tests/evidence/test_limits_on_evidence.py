@@ -37,6 +37,15 @@ def body(*limits: str, size: int = MEGABYTE) -> str:
     return FUNCTIONS + a_test(*limits, size=size)
 
 
+HOLLOW = """
+@pytest.mark.schedprof(
+    "transfers(bytes) <= 1B", backend="cputime", cluster="simulated", workers=2, strict=%s
+)
+def test_%s(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+"""
+
+
 @pytest.mark.slow
 def test_limits_gather_what_they_bound_which_must_exist(project: Project) -> None:
     held = [
@@ -48,9 +57,10 @@ def test_limits_gather_what_they_bound_which_must_exist(project: Project) -> Non
     broken = ["transfers(bytes) <= 900kB", "memory(process) <= 1MB"]
     misspelt = a_test("duration(mace) <= 1s", name="mace")
     misspelt += a_test("memory(mangd) <= 1B", name="mangd")
-    result = project.run_test(body(*held, *broken) + misspelt)
+    hollow = HOLLOW % (False, "lenient") + HOLLOW % (True, "strict")
+    result = project.run_test(body(*held, *broken) + misspelt + hollow)
     counts = result.parseoutcomes()
-    assert counts.get("failed", 0) + counts.get("errors", 0) == 3
+    assert counts.get("failed", 0) + counts.get("errors", 0) == 4
     result.stdout.fnmatch_lines_random(
         [
             "*schedprof: limit broken: memory(process) <= 1MB: process is *",
@@ -58,9 +68,15 @@ def test_limits_gather_what_they_bound_which_must_exist(project: Project) -> Non
             "(at least 1 MB, at most 1 MB) in 3 runs; see *index.html",
             "*'mace' names no task of the test; there were: make, total",
             "*did you mean 'managed'?*",
+            "*limit inconclusive: transfers(bytes) <= 1B: no evidence 'transfers': "
+            "hollow workers keep no log of transfers*",
         ],
     )
-    record = project.results()["test_it"]
+    results = project.results()
+    for name, outcome in (("test_lenient", "passed"), ("test_strict", "failed")):
+        assert results[name].outcome == outcome
+        assert [limit.verdict for limit in results[name].limits] == [Verdict.INCONCLUSIVE]
+    record = results["test_it"]
     assert {kind.kind for kind in record.evidence} == {"memory", "transfers", "tasks", "phases"}
     expected = dict.fromkeys(held, Verdict.PASS) | dict.fromkeys(broken, Verdict.FAIL)
     assert {limit.limit: limit.verdict for limit in record.limits} == expected
@@ -85,29 +101,6 @@ def test_relative_limits_are_held_against_the_baseline(project: Project) -> None
         ["*limit broken: transfers(bytes) <= baseline * 1.05*2 MB*(before: 1 MB)*"]
     )
     assert "limit broken: transfers(count)" not in compared.stdout.str()
-
-
-HOLLOW = """
-@pytest.mark.schedprof(
-    "transfers(bytes) <= 1B", backend="cputime", cluster="simulated", workers=2, strict=%s
-)
-def test_%s(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
-"""
-
-
-@pytest.mark.slow
-def test_evidence_that_is_missing_leaves_its_limits_undecided(project: Project) -> None:
-    result = project.run_test(HOLLOW % (False, "lenient") + HOLLOW % (True, "strict"))
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "*limit inconclusive: transfers(bytes) <= 1B: no evidence 'transfers': "
-            "hollow workers keep no log of transfers*"
-        ]
-    )
-    limits = [limit for record in project.results().values() for limit in record.limits]
-    assert [limit.verdict for limit in limits] == [Verdict.INCONCLUSIVE] * 2
 
 
 @pytest.mark.slow

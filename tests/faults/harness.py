@@ -58,8 +58,6 @@ class Outcome:
     exit_code: int
     """The session's exit status; negative if a signal ended it."""
     output: str
-    seconds: float
-    """From the harm to the end of the session."""
     kept: frozenset[str]
     """Names of the files of the run's tests, without their directories."""
     results: dict[str, Result]
@@ -244,7 +242,6 @@ def harmed(
     harm: Harm = no_harm,
     then: Sequence[tuple[str, Harm]] = (),
     lasting: int = 0,
-    limit_s: float = PATIENCE_S,
 ) -> Outcome:
     """Run a session that comes to harm at a stage.
 
@@ -256,34 +253,30 @@ def harmed(
         harm: what to do there.
         then: further stages in their order, and what to do at each of them.
         lasting: how many processes of the test's own outlast its session.
-        limit_s: the time in which the stage must be reached, and in which the session must end.
     """
     (project.path / "test_it.py").write_text(f"{HEADER}\nfrom stages import reached\n{body}")
     steps = [(stage, harm) for stage, harm in [(at, harm), *then] if stage]
     session = Session(project, arguments, ",".join(stage for stage, _ in steps))
     try:
         for _, doing in steps:
-            session.wait_for_stage(limit_s)
+            session.wait_for_stage(PATIENCE_S)
             doing(session)
             session.go_on()
-        start = time.monotonic()
-        is_over = settle(lambda: session.process.poll() is not None, limit_s)
-        assert is_over, f"the session did not end in {limit_s:g} s:\n{session.output}"
-        seconds = time.monotonic() - start
+        is_over = settle(lambda: session.process.poll() is not None, PATIENCE_S)
+        assert is_over, f"the session did not end in {PATIENCE_S:g} s:\n{session.output}"
         settle(lambda: len([*session.processes()]) <= lasting, SETTLING_S)
-        return _outcome(session, seconds)
+        return _outcome(session)
     finally:
         session.close()
 
 
-def _outcome(session: Session, seconds: float) -> Outcome:
+def _outcome(session: Session) -> Outcome:
     notes = [json.loads(line) for line in session.notes.read_text().splitlines()]
     runs = [path for path in (session.project.path / ".schedprof").glob("*") if path.is_dir()]
     return Outcome(
         verdicts={note["test"]: note["outcome"] for note in notes if "test" in note},
         exit_code=session.process.returncode,
         output=session.output,
-        seconds=seconds,
         kept=frozenset(path.name for run in runs for path in run.glob("tests/*/*")),
         results=session.project.results() if runs else {},
         processes=[f"{session.role(process)}: {process}" for process in session.processes()],

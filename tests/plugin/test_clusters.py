@@ -256,6 +256,9 @@ def test_start_up_that_fails_names_the_exception(
 
 
 BY_MARKER = """
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
 @pytest.mark.schedprof("calls(distributed.scheduler:SchedulerState._transition) <= 6.1",
                        backend="counts", cluster="simulated", workers=30, threads=2,
                        cluster_options={"duration": "uniform(1ms, 2ms)", "seed": 3})
@@ -264,6 +267,9 @@ def test_simulated(schedprof_scheduler):
     wait(futures)
     assert len(schedprof_scheduler.workers) == 30
     assert type(futures[0].result()).__name__ == "Placeholder"
+    with pytest.raises(HTTPError) as caught:  # a scheduler of ours has no dashboard
+        urlopen(schedprof_scheduler.client.dashboard_link)
+    caught.value.close()  # Python 3.14 warns of one that is not
 
 OPTIONS = {"tls": True, "config.distributed.scheduler.work-stealing": False}
 
@@ -295,19 +301,3 @@ def test_clusters_by_marker_whose_parts_speak_tls_and_have_dasks_configuration(
     for cluster in clusters.values():
         assert cluster is not None
         assert cluster.address.startswith("tls://")
-
-
-@pytest.mark.slow
-def test_a_scheduler_of_ours_has_no_dashboard(project: Project) -> None:
-    body = """
-from urllib.error import HTTPError
-from urllib.request import urlopen
-
-@pytest.mark.schedprof
-def test_it(schedprof_scheduler):
-    with pytest.raises(HTTPError) as caught:
-        urlopen(schedprof_scheduler.client.dashboard_link)
-    caught.value.close()  # Python 3.14 warns of one that is not
-"""
-    options = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=4")
-    project.run_test(body, *options).assert_outcomes(passed=1)

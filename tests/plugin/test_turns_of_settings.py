@@ -168,7 +168,7 @@ async def test_alone(c, s, a, b):
 
 
 def test_a_wrong_setting_is_one_clear_line_before_the_first_test(project: Project) -> None:
-    """`tests/pure/test_other_settings.py` has all that can be wrong."""
+    """`tests/pure/test_against.py` has all that can be wrong."""
     line = project.refusal("--schedprof-against=config:worker-saturation=inf")
     assert re.search(f"no configuration key .* did you mean '{SATURATION}'", line)
 
@@ -183,10 +183,7 @@ def test_a_wrong_setting_is_one_clear_line_before_the_first_test(project: Projec
             "config:distributed.admin.event-loop=uvloop",
             "distributed.admin.event-loop has no effect on cluster 'virtual'",
         ),
-        *(
-            (options, f"config:{STEALING}=banana", f"dask refuses config.{STEALING}=banana")
-            for options in (LOCAL, VIRTUAL)
-        ),
+        (LOCAL, f"config:{STEALING}=banana", f"dask refuses config.{STEALING}=banana"),
         (VIRTUAL, f"config:{TARGET}=banana", f"dask refuses config.{TARGET}=banana"),
         (VIRTUAL, f"config:{CONNECT}=banana", f"dask refuses config.{CONNECT}=banana: KeyError"),
     ],

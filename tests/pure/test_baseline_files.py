@@ -29,8 +29,6 @@ from pytest_schedprof.store.places import Folder, without_secrets
 # sys.modules at its end, while fsspec keeps the file system that it made from that copy.
 assert fsspec.implementations.http.aiohttp
 
-COSTS = {f"{SCHEDULER}._transition": 1052.0}
-
 
 def result(name: str, bytecodes: float = 1052.0, day: int = 1) -> Result:
     costs = counted({f"{SCHEDULER}._transition": bytecodes})

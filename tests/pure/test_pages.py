@@ -28,7 +28,6 @@ from pytest_schedprof.store.sources import add_sources
 
 TRANSITION = "distributed.scheduler:SchedulerState._transition"
 LOOP = "asyncio.base_events:BaseEventLoop._run_once"
-WRITE = "distributed.comm.tcp:TCP.write"
 IDLE = (LOOP, "selectors:EpollSelector.select")
 
 

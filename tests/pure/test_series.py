@@ -29,7 +29,6 @@ from pytest_schedprof.report.markup import BARS, PLAIN_BARS, bars_for, sparkline
 
 CHECK = f"{SCHEDULER}.check_idle_saturated"
 COSTS = {TRANSITION: 1052.0, CHECK: 178.0}
-STACKS = {("a:root", TRANSITION): 0.4, ("a:root", CHECK): 0.6}
 
 VIRTUAL = ClusterFacts("virtual", "tcp://127.0.0.1:1", 16, 16)
 SEEDED = replace(ENVIRONMENT, test_hash_seed="0")

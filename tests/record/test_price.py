@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from at_work import at_work, by_value
+from at_work import at_work, by_value, inc
 from distributed import Client, wait
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
@@ -16,11 +16,6 @@ from pytest_schedprof.formats.workload import read_workload
 from pytest_schedprof.model.workload import Workload
 
 TASKS = 40
-
-
-@by_value
-def inc(x: int) -> int:
-    return x + 1
 
 
 @by_value

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from at_work import at_work, by_value
+from at_work import at_work, by_value, inc
 from dask.base import annotate
 from disks import small_disk
 from distributed import Client, wait
@@ -44,11 +44,6 @@ SHAPES = (
     "p2p_rechunk",
 )
 OPTIONS = {"duration": "exponential(50ms)", "nbytes": "uniform(1kB, 1MB)"}
-
-
-@by_value
-def inc(x: int) -> int:
-    return x + 1
 
 
 @by_value

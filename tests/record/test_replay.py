@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from at_work import at_work, by_value
+from at_work import at_work, by_value, inc
 from distributed import Client, wait
 from support import Project
 
@@ -22,11 +22,6 @@ from pytest_schedprof.replay.replaying import arrive_in_virtual_time, leave_in_v
 from pytest_schedprof.workloads import replay
 
 KINDS = [VirtualCluster, SimulatedCluster]
-
-
-@by_value
-def inc(x: object) -> int:
-    return 1
 
 
 def replayed(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from at_work import at_work, by_value
+from at_work import at_work, inc
 from distributed import Client, as_completed, wait
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,11 +24,6 @@ from pytest_schedprof.replay.following import Order, scripts_of
 from pytest_schedprof.workloads import WORKLOADS, replay
 
 Work = Callable[[Client], object]
-
-
-@by_value
-def inc(x: object) -> int:
-    return 1
 
 
 def chained(client: Client, size: int) -> None:

@@ -11,9 +11,8 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from at_work import at_work, by_value
+from at_work import at_work, inc
 from distributed import Client, metrics, wait
-from support import Project
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.errors import StuckError
@@ -31,11 +30,6 @@ def client() -> Iterator[Client]:
 
 def address_of(client: Client) -> str:
     return str(client.scheduler_info()["address"])
-
-
-@by_value
-def inc(x: int) -> int:
-    return x + 1
 
 
 def test_who_waits_in_a_queue_waits_for_the_cluster(client: Client) -> None:
@@ -139,28 +133,6 @@ def test_the_clock_stands_still_while_the_test_waits_for_something_else(client: 
     before = metrics.time()
     subprocess.run([sys.executable, "-c", "import time; time.sleep(1)"], check=True)
     assert metrics.time() == before
-
-
-HANGS = """
-import queue
-
-@pytest.mark.schedprof
-def test_it(schedprof_scheduler):
-    with schedprof_scheduler.measure():
-        queue.SimpleQueue().get()
-
-@pytest.mark.schedprof
-def test_next(schedprof_scheduler):
-    wait(schedprof_scheduler.client.submit(inc, 1))
-"""
-
-
-@pytest.mark.slow
-def test_a_session_goes_on_after_a_test_that_hangs(project: Project) -> None:
-    on = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=2")
-    result = project.run_test(HANGS, *on)
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*the test waits for something that cannot happen any more*"])
 
 
 def test_no_signal_is_caught_afterwards() -> None:

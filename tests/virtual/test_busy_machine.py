@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from at_work import at_work, by_value
+from at_work import at_work, by_value, inc
 from distributed import Client, as_completed, metrics
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
@@ -154,11 +154,6 @@ async def count(dask_scheduler: Any = None) -> None:
 @by_value
 def counted(dask_scheduler: Any = None) -> int:
     return int(dask_scheduler.given)
-
-
-@by_value
-def inc(x: object) -> int:
-    return 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what has arrived")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from at_work import Make, by_value, making
+from at_work import Make, inc, making
 from distributed import Client, Future, metrics, wait
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,11 +28,6 @@ TTL = {"config.distributed.scheduler.worker-ttl": f"{TTL_S}s"}
 def make() -> Iterator[Make]:
     with making() as make:
         yield make
-
-
-@by_value
-def inc(x: Any) -> int:
-    return 1
 
 
 def now() -> float:

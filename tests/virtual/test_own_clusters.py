@@ -203,8 +203,6 @@ def test_a_seed_draws_what_is_late_and_a_failure_tells_what_must_come_together(
     project: Project,
 ) -> None:
     project.write(HEAD + RACE)
-    project.run(*VIRTUALLY).assert_outcomes(passed=1)
-    shutil.rmtree(project.run_directory)
     session = project.run(*VIRTUALLY, "--schedprof-seeds=3", "--schedprof-check")
     outcomes = session.parseoutcomes()
     assert outcomes["failed"] >= 1, "each seed has 60 chances"
@@ -253,7 +251,6 @@ async def ask_in_order(client):
 def test_a_race_of_the_code_and_one_against_a_clock_are_told_apart(project: Project) -> None:
     project.write(AT_FAULT, "code_at_fault.py")
     project.write(HEAD + OTHER_RACES)
-    project.run(*VIRTUALLY).assert_outcomes(passed=2)
     session = project.run(*VIRTUALLY, "--schedprof-seeds=2")
     assert session.parseoutcomes()["failed"] >= 2
     session.stdout.fnmatch_lines(

@@ -16,8 +16,6 @@ from distributed.comm.core import CommClosedError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.errors import FormatError
-from pytest_schedprof.formats.counted import read_decisions
 from pytest_schedprof.virtual.conductor import RandomNames
 from pytest_schedprof.virtual.journal import POINTS, Holding, Window, Workforce
 from pytest_schedprof.virtual.lines import Line
@@ -214,12 +212,6 @@ def test_peaks_survive_however_long_the_time(holds: list[tuple[float, str, int]]
     assert columns["at"] == sorted(set(columns["at"]))
     assert (max(columns["all"]), max(columns["worst"])) == (most, worst)
     assert columns["all"][-1] >= sum(held.values())
-
-
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"hash": 1, "figures": {}}'])
-def test_other_files_are_refused(content: bytes) -> None:
-    with pytest.raises(FormatError, match="not a file of decisions"):
-        read_decisions(content)
 
 
 def test_names_of_one_place_do_not_depend_on_those_of_others() -> None:

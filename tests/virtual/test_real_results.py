@@ -13,7 +13,7 @@ import dask.bag
 import pytest
 from at_work import at_work
 from distributed import Client, WorkerPlugin, futures_of, wait
-from support import Project, wait_for
+from support import wait_for
 
 from pytest_schedprof.clusters.own import SimulatedCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
@@ -108,17 +108,3 @@ def test_plugins_and_files_that_do_nothing_are_told(client: Client, tmp_path: Pa
 
         wait_for(lambda: is_said("'of-a-user'"), "a warning about the plugin")
         wait_for(lambda: is_said("some_module.py"), "a warning about the file")
-
-
-@pytest.mark.slow
-def test_a_test_that_uses_a_result_fails_with_one_line(project: Project) -> None:
-    body = """
-@pytest.mark.schedprof
-def test_it(schedprof_scheduler):
-    total = schedprof_scheduler.client.submit(inc, 1, key="the-total").result()
-    assert total > 1
-"""
-    options = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=2")
-    result = project.run_test(body, *options)
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E *schedprof: no worker computed 'the-total', *(__gt__)*=local*"])

@@ -253,7 +253,7 @@ def test_it_is_not_counted_among_thousands_of_workers() -> None:
 
 
 STUCK = """
-import asyncio
+import asyncio, queue
 
 def corrupt(dask_scheduler=None):
     for task in dask_scheduler.tasks.values():
@@ -288,6 +288,16 @@ async def test_endless_coroutine(schedprof_scheduler):
         while True:
             await client.submit(inc, 1, pure=False)
             await asyncio.sleep(30)
+
+def test_hangs(schedprof_scheduler):
+    with schedprof_scheduler.measure():
+        queue.SimpleQueue().get()
+
+def test_next(schedprof_scheduler):
+    wait(schedprof_scheduler.client.submit(inc, 1))
+
+def test_uses_a_result(schedprof_scheduler):
+    assert schedprof_scheduler.client.submit(inc, 1, key="the-total").result() > 1
 """
 
 MESSAGES = [
@@ -297,13 +307,18 @@ MESSAGES = [
     "*released -> waiting*",
     "*a deadlock*'mine' is no-worker*",
     "*has not ended after 120 s of virtual time, its horizon*",
+    "*the test waits for something that cannot happen any more*",
+    "E *schedprof: no worker computed 'the-total', *(__gt__)*=local*",
 ]
 
 
 @pytest.mark.slow
 def test_why_a_cluster_cannot_go_on(project: Project) -> None:
-    """The state broke, a test has reached its horizon, or nothing can happen any more."""
+    """The state broke, a test has reached its horizon, or nothing can happen any more.
+
+    One more uses a result, which no worker has computed. The session goes on after each.
+    """
     options = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=2")
     result = project.run_test(STUCK, *options)
-    result.assert_outcomes(failed=5)
+    result.assert_outcomes(failed=7, passed=1)
     result.stdout.fnmatch_lines(MESSAGES)

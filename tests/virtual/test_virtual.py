@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from at_work import at_work, by_value
+from at_work import at_work, by_value, inc
 from distributed import CancelledError, Client, Event, as_completed, metrics, wait
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,11 +72,6 @@ def cluster() -> Iterator[VirtualCluster]:
     cluster = VirtualCluster(4, timeout_s=60, options=options)
     yield cluster
     cluster.close()
-
-
-@by_value
-def inc(x: int) -> int:
-    return x + 1
 
 
 def now() -> float:
