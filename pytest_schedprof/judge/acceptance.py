@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.judge.causes import enclosing
+from pytest_schedprof.judge.causes import GRAVITY, enclosing
 from pytest_schedprof.judge.exact import EXACT_RISE
 from pytest_schedprof.model.comparison import AcceptedFigure, Change, Comparison, Outcome
 from pytest_schedprof.model.explanation import Cause
@@ -71,18 +71,14 @@ def with_accepted(comparison: Comparison, figures: Iterable[AcceptedFigure]) -> 
 
 def _passing(comparison: Comparison, passes: Callable[[Change], bool], note: str) -> Comparison:
     """Return the comparison with those regressions accepted that pass."""
-    changes = (
+    changes = [
         replace(change, outcome=Outcome.ACCEPTED, note=note)
         if change.outcome is Outcome.REGRESSED and passes(change)
         else change
         for change in comparison.changes
-    )
-    return replace(
-        comparison, changes=tuple(sorted(changes, key=lambda change: _ORDER[change.outcome]))
-    )
-
-
-_ORDER = {outcome: place for place, outcome in enumerate(Outcome)}
+    ]
+    changes.sort(key=lambda change: GRAVITY.index(change.outcome))
+    return replace(comparison, changes=tuple(changes))
 
 
 def key_of(figure: Change | AcceptedFigure) -> tuple[str, str]:

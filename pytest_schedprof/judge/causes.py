@@ -35,6 +35,7 @@ TELLING = 0.02
 """Part of the largest cause from which on another function of the same rank is one too."""
 
 ROUNDING = 1e-9
+"""Relative tolerance for rounding errors."""
 
 
 class Suspect(NamedTuple):
@@ -134,7 +135,7 @@ def _joined(parts: Sequence[Part]) -> Part:
 
 NOTHING = Cost()
 
-_ORDER = list(Outcome)
+GRAVITY = list(Outcome)
 
 
 def causes_of(
@@ -195,7 +196,7 @@ def in_order(changes: Iterable[Change], causes: Sequence[Cause]) -> list[Change]
 
     def gravity(change: Change) -> tuple[int, int, bool, bool, float, str]:
         return (
-            _ORDER.index(change.outcome),
+            GRAVITY.index(change.outcome),
             places.get(enclosing(change.subject), len(places)),
             not change.subject,
             not is_under_test(change.subject),

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import fsum, isclose, sqrt
 
-from pytest_schedprof.judge.causes import parts_of
+from pytest_schedprof.judge.causes import ROUNDING, parts_of
 from pytest_schedprof.judge.costs import KEPT, is_line, line_of
 from pytest_schedprof.judge.estimate import MANY, Contrast, Figure, unpaired
 from pytest_schedprof.judge.figures import Measurement
@@ -106,9 +106,6 @@ NOTHING = Figure(0.0)
 
 EXACT_RISE = 0.01
 """Least rise that counts, as a part of the figure before."""
-
-ROUNDING = 1e-9
-"""Relative tolerance, so that a change of exactly 1 % counts despite rounding errors."""
 
 ERRORS = 4
 """Number of standard errors by which a scattering count must change. It must also change by a
@@ -276,6 +273,7 @@ def _rise_of_sums(metric: str) -> float:
 
 
 def _outcome(contrast: Contrast, least: float, rise: float, total: float) -> Outcome:
+    # A change of exactly 1 % counts.
     moved = abs(contrast.difference) * (1 + ROUNDING)
     if not moved or moved < max(rise * contrast.before, least):
         return Outcome.SAME

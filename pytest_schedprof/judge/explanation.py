@@ -419,10 +419,10 @@ def explanations(pair: Pair, metric: str = "") -> Iterator[Explanation]:
     """Yield an explanation for each backend and metric that were measured on both sides."""
     before, after = pair
     for measured in after.result.backends:
-        earlier = before.result.counterpart(measured)
-        for name in metrics_of(measured) if earlier else ():
-            if earlier and metric in ("", name):
-                yield from _explanation(pair, earlier, measured, name)
+        if earlier := before.result.counterpart(measured):
+            for name in metrics_of(measured):
+                if metric in ("", name):
+                    yield from _explanation(pair, earlier, measured, name)
 
 
 def _explanation(

@@ -227,6 +227,13 @@ def _per_task(files: Iterator[Mapping[Stack, float]], backend: BackendResult) ->
     return Counter({stack: amount for stack, amount in costs.items() if amount > 0})
 
 
+def read_recorded(directory: Path, backend: BackendResult, known: KnownBackends) -> Recorded:
+    """Read the busy samples of a backend that samples, and what calls cost by any other one."""
+    if backend.shares is None:
+        return read_calls(directory, backend, known)
+    return read_samples(directory, backend)
+
+
 def _instructions(directory: Path, files: list[str]) -> Iterator[Mapping[Stack, float]]:
     """Yield the instructions of each stack, without what ran for hollow workers."""
     for file in files:
@@ -257,21 +264,10 @@ class Other:
     stacks: Mapping[Key, Counter[Stack]] = field(default_factory=dict)
     """Those that the baseline keeps."""
 
-    def samples(self, backend: BackendResult) -> Counter[Stack]:
-        """Return the busy samples of one of its backends; nothing if they are not kept."""
-        return (
-            read_samples(self.directory, backend).stacks if self.directory else self._kept(backend)
-        )
-
-    def calls(self, backend: BackendResult, known: KnownBackends) -> Counter[Stack]:
-        """Return what calls cost by one of its backends; nothing if that is not kept."""
-        return (
-            read_calls(self.directory, backend, known).stacks
-            if self.directory
-            else self._kept(backend)
-        )
-
-    def _kept(self, backend: BackendResult) -> Counter[Stack]:
+    def recorded(self, backend: BackendResult, known: KnownBackends) -> Counter[Stack]:
+        """Return what one of its backends recorded; nothing if it is not kept."""
+        if self.directory:
+            return read_recorded(self.directory, backend, known).stacks
         return self.stacks.get(Key(self.result.test_id, backend.backend, backend.mode), Counter())
 
 
@@ -280,14 +276,12 @@ def other_of(
 ) -> Other | None:
     """Return the test in another run, or the other side of a test in turns, or the saved test."""
     if run is not None:
-        attempts = run.attempts(test.entry.test_id)
-        usable = (
-            (kept.result, kept.directory)
-            for kept in attempts
+        others = [
+            Other(run.path.name, kept.result, kept.directory)
+            for kept in run.attempts(test.entry.test_id)
             if kept.result and kept.result.is_usable
-        )
-        *_, last = None, *(Other(run.path.name, *attempt) for attempt in usable)
-        return last
+        ]
+        return others[-1] if others else None
     if test.result is None:
         return None
     if side := read_side(test.directory):
@@ -351,11 +345,7 @@ def _stacks(test: TestFiles, known: KnownBackends) -> Mapping[Key, Counter[Stack
         return {}
     kept = {}
     for backend in test.result.backends:
-        if backend.shares is None:
-            stacks = read_calls(test.directory, backend, known).stacks
-        else:
-            stacks = read_samples(test.directory, backend).stacks
-        if stacks:
+        if stacks := read_recorded(test.directory, backend, known).stacks:
             key = Key(test.result.test_id, backend.backend, backend.mode)
             kept[key] = trimmed(stacks, LEAST)
     return kept

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from pytest_schedprof.judge.change_points import NEIGHBOURS, scatter, steps_in
 from pytest_schedprof.judge.estimate import OF_EACH_RUN, Figure, critical
+from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.metric import (
     CPU,
     METRICS,
@@ -287,10 +288,6 @@ def scatter_of_runs(values: Sequence[float]) -> float:
     return max(scatter(values, apart) for apart in APART)
 
 
-Figures: TypeAlias = Mapping[str, Mapping[str, float]]
-"""Figures of the scheduler as a whole, by backend and metric."""
-
-
 def figures_of(result: Result) -> dict[str, dict[str, float]]:
     """Return the figures of the scheduler as a whole in a test."""
     return {
@@ -301,6 +298,6 @@ def figures_of(result: Result) -> dict[str, dict[str, float]]:
     }
 
 
-def label_of(backend: BackendResult) -> str:
+def label_of(measured: BackendResult | Comparison | Setting) -> str:
     """Return the backend's name, with options that change what its figures mean."""
-    return f"{backend.backend} ({backend.mode})" if backend.mode else backend.backend
+    return f"{measured.backend} ({measured.mode})" if measured.mode else measured.backend

@@ -291,11 +291,7 @@ class Tally:
     @property
     def busy_part(self) -> float:
         """The part of the samples that stand for CPU time that are busy; 0 without samples."""
-        return self.busy / max(1, self.of_cpu)
-
-    @property
-    def of_cpu(self) -> int:
-        return self.busy + self.idle + self.empty - self.waiting
+        return self.busy / max(1, self.busy + self.idle + self.empty - self.waiting)
 
     def add(self, other: Tally) -> None:
         self.busy += other.busy

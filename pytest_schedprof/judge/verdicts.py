@@ -10,7 +10,14 @@ from typing import Protocol
 
 from pytest_schedprof.errors import LimitError, hint
 from pytest_schedprof.judge.costs import is_line
-from pytest_schedprof.model.limit import Estimate, Finding, Limit, LimitResult, Verdict
+from pytest_schedprof.model.limit import (
+    GRAVEST_FIRST,
+    Estimate,
+    Finding,
+    Limit,
+    LimitResult,
+    Verdict,
+)
 from pytest_schedprof.model.metric import METRICS, STALLS
 from pytest_schedprof.model.profile import Function, compile_pattern
 
@@ -19,8 +26,6 @@ DIGITS = 12
 
 MOST_NAMED = 20
 """Names that an error tells at most."""
-
-_ORDER = {Verdict.FAIL: 0, Verdict.INCONCLUSIVE: 1, Verdict.PASS: 2}
 
 
 class Baseline(Protocol):
@@ -63,7 +68,11 @@ def judge(
         return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), doubt, parsed=limit)
     findings = sorted(
         _findings(limit, subjects, measurements, baseline),
-        key=lambda finding: (_ORDER[finding.verdict], -finding.estimate.value, finding.subject),
+        key=lambda finding: (
+            GRAVEST_FIRST.index(finding.verdict),
+            -finding.estimate.value,
+            finding.subject,
+        ),
     )
     verdict = Verdict.worst([finding.verdict for finding in findings])
     return LimitResult(str(limit), verdict, tuple(findings), parsed=limit)

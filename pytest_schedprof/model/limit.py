@@ -96,10 +96,10 @@ class Verdict(StrEnum):
     @staticmethod
     def worst(verdicts: list[Verdict]) -> Verdict:
         """Return the worst verdict: fail, else inconclusive, else pass."""
-        for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
-            if verdict in verdicts:
-                return verdict
-        return Verdict.PASS
+        return min(verdicts, key=GRAVEST_FIRST.index, default=Verdict.PASS)
+
+
+GRAVEST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,9 @@ from pytest_schedprof.model.comparison import (
     Thresholds,
 )
 from pytest_schedprof.model.explanation import Role
-from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.limit import GRAVEST_FIRST, Verdict
 from pytest_schedprof.model.metric import CPU, METRICS, PERCENT, readable
 from pytest_schedprof.model.result import WHOLE, Result
-from pytest_schedprof.report.tables import GRAVEST_FIRST
 from pytest_schedprof.report.words import (
     WHOLE_NAME,
     Name,

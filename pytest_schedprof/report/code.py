@@ -11,11 +11,11 @@ from pytest_schedprof.judge.accounts import KeptSide, accounts_of, metrics_of
 from pytest_schedprof.judge.explanation import side_in
 from pytest_schedprof.judge.owners import PLUMBING, owner_of
 from pytest_schedprof.judge.recordings import Lines, read_lines
+from pytest_schedprof.judge.series import label_of
 from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.metric import BYTECODES, METRICS, SELF, readable
 from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, Result
-from pytest_schedprof.report.words import with_mode
 
 MOST_FUNCTIONS, MOST_LINES = 15, 250
 """Functions whose code a page shows, and lines of all of them."""
@@ -75,7 +75,7 @@ def code_of(result: Result, directory: Path) -> Code:
 
 
 def _columns(side: KeptSide, backend: BackendResult) -> Iterator[Column]:
-    name = with_mode(backend.backend, backend.mode)
+    name = label_of(backend)
     if backend.shares is not None and side.directory is not None:
         both, own = read_lines(side.directory, backend)
         if own:

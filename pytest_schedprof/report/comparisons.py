@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pytest_schedprof.judge.series import label_of
 from pytest_schedprof.model.comparison import (
     Change,
     Comparison,
@@ -38,7 +39,6 @@ from pytest_schedprof.report.words import (
     source_lines,
     source_of,
     top_parts,
-    with_mode,
     with_more,
 )
 
@@ -97,8 +97,7 @@ def comparison_lines(
 
 
 def _lines(comparison: Comparison, most: int | None, *, is_all: bool) -> Iterator[Line]:
-    backend = with_mode(comparison.backend, comparison.mode)
-    yield Line(f"{comparison.test_id}  {backend}", {"bold": True})
+    yield Line(f"{comparison.test_id}  {label_of(comparison)}", {"bold": True})
     if parting := comparison.parting:
         colour = "green" if parting.what is Difference.NOTHING else "cyan"
         yield Line(f"  {headline_of(parting)}", {colour: True})

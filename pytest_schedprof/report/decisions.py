@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pytest_schedprof.formats.charts import Scale, box, in_page, line, path, time_axis, words
 from pytest_schedprof.formats.counted import Decided
 from pytest_schedprof.model.comparison import Choice, Difference, FirstDifference
-from pytest_schedprof.model.metric import BYTES, Metric, readable
+from pytest_schedprof.report.words import size_of
 
 WIDTH, ROWS_HEIGHT, CURVE_HEIGHT = 560, 360, 120
 """Size of a stream without its labels, and height of a curve."""
@@ -57,8 +57,9 @@ class Picture:
         shown = _shown(list(names), parting)
         self.hidden = len(names) - len(shown)
         """Workers that have no row."""
-        is_repeated = parting is not None and parting.rounds > 1
-        self.note = f"round {parting.round} of {parting.rounds}" if parting and is_repeated else ""
+        self.note = ""
+        if parting is not None and parting.rounds > 1:
+            self.note = f"round {parting.round} of {parting.rounds}"
         self._x = Scale(max(map(_end, decided), default=0) or 1, WIDTH)
         """Of microseconds."""
         self._row = max(8.0, min(24.0, ROWS_HEIGHT / max(1, len(shown))))
@@ -160,7 +161,7 @@ class Picture:
             (name, [(min(self._x(t), float(WIDTH)), y(a)) for t, a in zip(*sides, strict=True)])
             for name, sides in zip(("old", "new")[-len(series) :], series, strict=True)
         ]
-        return title, readable(most, Metric(BYTES, "")) if most else "0 B", lines
+        return title, size_of(most), lines
 
     def curve(
         self, title: str, most: str, lines: list[tuple[str, list[tuple[float, float]]]]

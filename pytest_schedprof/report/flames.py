@@ -221,7 +221,7 @@ class Flames:
         if not mine.stacks:
             return None, mine.problem or "no busy sample of the scheduler"
         before = self.other.result.counterpart(backend) if self.other else None
-        samples = self.other.samples(before) if self.other and before else None
+        samples = self.other.recorded(before, self.known) if self.other and before else None
         tree = call_tree(mine.stacks, samples or None)
         if self.other and samples:
             return flame(id, tree, backend, before, self.other.name), ""
@@ -233,7 +233,7 @@ class Flames:
         if not mine.stacks:
             return None, mine.problem
         before = self.other.result.counterpart(backend) if self.other else None
-        calls = self.other.calls(before, self.known) if self.other and before else None
+        calls = self.other.recorded(before, self.known) if self.other and before else None
         stacks = trimmed(mine.stacks, LEAST_OF_CALLS)
         tree = call_tree(stacks, trimmed(calls, LEAST_OF_CALLS) if calls else None)
         content = {**_tree(tree), "cost": mine.cost, "unit": mine.unit, "isSampled": False}

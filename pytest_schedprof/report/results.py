@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_schedprof.model.backend import FileKind, KnownBackends, artifacts_of, kind_of
 from pytest_schedprof.model.evidence import Evidence
-from pytest_schedprof.model.limit import Verdict
+from pytest_schedprof.model.limit import GRAVEST_FIRST, Verdict
 from pytest_schedprof.model.metric import (
     BYTECODES,
     CALLS,
@@ -24,7 +24,7 @@ from pytest_schedprof.model.result import (
 )
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.report.changes import is_changed, regressions, scheduler_seconds, undecided
-from pytest_schedprof.report.tables import GRAVEST_FIRST, busy_time, describe
+from pytest_schedprof.report.tables import busy_time, describe
 from pytest_schedprof.report.words import (
     HASH_SHOWN,
     Fact,
@@ -127,10 +127,9 @@ def validating_tests(results: Iterable[Result]) -> str:
     )
     if not count:
         return ""
-    tests = "1 test" if count == 1 else f"{count} tests"
     return (
-        f"in {tests} the scheduler validated its state (validate=True, as gen_cluster sets it): "
-        "figures include that, mostly in @transitions"
+        f"in {counted(count, 'test')} the scheduler validated its state (validate=True, as "
+        "gen_cluster sets it): figures include that, mostly in @transitions"
     )
 
 
@@ -195,12 +194,12 @@ def facts_of_run(run: Run, results: Sequence[Result]) -> Iterator[Fact]:
         yield Fact("cluster", "; ".join(sizes))
 
 
-def counts_of_run(verdicts: Sequence[Verdict], results: Sequence[Result]) -> Iterator[Fact]:
+def counts_of_run(verdicts: Sequence[Verdict], results: Sequence[Result]) -> str:
     """Return the number of tests, of each verdict, and of limits."""
     counts = Counter(verdicts)
-    yield Fact("tests", str(len(verdicts)))
-    yield from (Fact(verdict.value, str(counts[verdict])) for verdict in Verdict if counts[verdict])
-    yield Fact("limits", str(sum(len(result.limits) for result in results)))
+    of_verdicts = [f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]]
+    limits = counted(sum(len(result.limits) for result in results), "limit")
+    return " · ".join([str(len(verdicts)), *of_verdicts, limits])
 
 
 RECORD = "result.json"

@@ -38,7 +38,6 @@ def run_markdown(
     results: Sequence[Result],
     place: str,
     unmatched: Sequence[str] = (),
-    most_bytes: int = MOST_BYTES,
     explained: Sequence[Explanation] = (),
 ) -> str:
     """Return a heading with all counts, then failures, then doubts, and the rest folded.
@@ -47,11 +46,10 @@ def run_markdown(
         results: one for each profiled test of the session.
         place: the run's directory.
         unmatched: what is said of tests that only the baseline or only the session has.
-        most_bytes: size that the summary may have.
         explained: why figures regressed.
     """
     sections = _sections(results, place, unmatched, explained)
-    return fitted(list(sections), most_bytes, code(place))
+    return fitted(list(sections), MOST_BYTES, code(place))
 
 
 def _sections(

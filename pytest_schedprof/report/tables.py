@@ -7,11 +7,19 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
+from pytest_schedprof.judge.costs import exactly
 from pytest_schedprof.judge.limits import parsed_limit
 from pytest_schedprof.judge.owners import NOT_SCHEDULER, PLUMBING
 from pytest_schedprof.judge.shares import BusyTime, wall_of
 from pytest_schedprof.model.backend import KnownBackends, rank_of
-from pytest_schedprof.model.limit import Estimate, Finding, Limit, LimitResult, Verdict
+from pytest_schedprof.model.limit import (
+    GRAVEST_FIRST,
+    Estimate,
+    Finding,
+    Limit,
+    LimitResult,
+    Verdict,
+)
 from pytest_schedprof.model.metric import (
     BYTECODES,
     CALLS,
@@ -46,11 +54,6 @@ from pytest_schedprof.report.words import (
 
 LIMIT_WORDS = {Verdict.PASS: "passed", Verdict.FAIL: "broken", Verdict.INCONCLUSIVE: "inconclusive"}
 
-NOT_CHOSEN = "a backend or baseline that was not chosen"
-"""The missing part of a skipped limit, in messages."""
-
-GRAVEST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
-
 SHOWN_OF_LIMIT = 5
 """Functions that a page shows of a limit on many."""
 
@@ -68,7 +71,9 @@ def skipped_words(results: Sequence[Result]) -> str:
     """Return how many limits could not be judged, and why; empty if there are none."""
     skipped = sum(len(result.unjudged) for result in results)
     need = "needs" if skipped == 1 else "need"
-    return f"{skipped} skipped ({need} {NOT_CHOSEN})" if skipped else ""
+    if not skipped:
+        return ""
+    return f"{skipped} skipped ({need} a backend or baseline that was not chosen)"
 
 
 def describe(result: LimitResult) -> str:
@@ -239,8 +244,6 @@ def whole_costs(costs: MeasuredCosts, tasks: int, per_task: str = "") -> Iterato
             yield Fact(f"{name} of @{side}{per_task}", _of_task(name, amount, tasks))
 
 
-NO_TIME = BusyTime(0.0, 0.0)
-
 LISTED = 25
 """Functions that a test's page lists: the flame graph has all."""
 
@@ -278,7 +281,7 @@ def micros_per_sample(backend: BackendResult) -> float:
 def busy_time(backend: BackendResult) -> BusyTime:
     """Return what all busy samples of a backend stand for."""
     if (shares := backend.shares) is None:
-        return NO_TIME
+        return BusyTime(0.0, 0.0)
     cpu = micros_per_sample(backend) * shares.busy_samples
     return BusyTime(
         cpu, wall_of(shares.busy_samples, shares.sample_seconds, backend.window.tasks) if cpu else 0
@@ -314,19 +317,15 @@ class SharesOfRun:
             sums[1] += function.self_share.value * weight
 
     def owners(self) -> list[OwnerShare]:
+        """Return the shares without bounds: those of different tests together have none."""
         total = sum(self._owners.values())
         shares = sorted(((part / total, name) for name, part in self._owners.items()), reverse=True)
-        return [OwnerShare(name, _exactly(share)) for share, name in shares]
+        return [OwnerShare(name, exactly(share, 0)) for share, name in shares]
 
     def functions(self) -> list[FunctionShare]:
         """Return the hottest functions."""
         functions = [
-            FunctionShare(*function, *(_exactly(part / self._samples) for part in sums))
+            FunctionShare(*function, *(exactly(part / self._samples, 0) for part in sums))
             for function, sums in self._functions.items()
         ]
         return hottest(functions, LISTED_OF_RUN)
-
-
-def _exactly(share: float) -> Estimate:
-    """Return a share without bounds: shares of different tests together have none."""
-    return Estimate(share, share, share, 0, 0.0)

@@ -64,7 +64,11 @@ def profile_lines(result: Result, most: int) -> Iterator[Line]:
     yield _title(result)
     for backend in result.backends:
         yield Line(f"  {label_of(backend)}: {headline(backend)}")
-        yield from _backend_lines(backend, most)
+        if backend.shares:
+            yield from _share_lines(backend.shares, most)
+        if backend.costs:
+            yield from cost_lines(backend.costs, backend.window.tasks, most)
+        yield from _warning_lines(backend)
     yield from _evidence_lines(result.evidence)
 
 
@@ -84,14 +88,6 @@ def brief_lines(result: Result) -> Iterator[Line]:
 
 def _title(result: Result) -> Line:
     return Line(f"{result.test_id}  {result.outcome}", {"bold": True})
-
-
-def _backend_lines(backend: BackendResult, most: int) -> Iterator[Line]:
-    if backend.shares:
-        yield from _share_lines(backend.shares, most)
-    if backend.costs:
-        yield from cost_lines(backend.costs, backend.window.tasks, most)
-    yield from _warning_lines(backend)
 
 
 def _warning_lines(backend: BackendResult) -> Iterator[Line]:

@@ -7,10 +7,17 @@ from itertools import groupby, pairwise
 
 from pytest_schedprof.formats.charts import Scale, element, in_page, line
 from pytest_schedprof.judge.change_points import MIN_POINTS
-from pytest_schedprof.judge.series import LEAST_RUNS, counts_from, departure, least_change, usual
+from pytest_schedprof.judge.series import (
+    LEAST_RUNS,
+    counts_from,
+    departure,
+    label_of,
+    least_change,
+    usual,
+)
 from pytest_schedprof.model.metric import METRICS, readable
 from pytest_schedprof.model.run import History, Moment, Series, Setting, Step
-from pytest_schedprof.report.words import change_of, counted, with_mode
+from pytest_schedprof.report.words import change_of, counted
 
 
 def series_by_test(
@@ -41,7 +48,7 @@ def ends_of(series: Series) -> tuple[str, str, str]:
 
 def setting_words(setting: Setting) -> str:
     """Return the setting of a series, without its test."""
-    words = [with_mode(setting.backend, setting.mode)]
+    words = [label_of(setting)]
     if setting.python:
         words.append(f"Python {setting.python}")
     if setting.cluster:
@@ -75,7 +82,7 @@ def notes_of_series(series: Series) -> Iterator[str]:
         versions = f"; distributed {before.distributed} -> {after.distributed}"
         has_changed = before.distributed != after.distributed
         yield (
-            f"step at {_dated(after)}, {place}: "
+            f"step at {_label(after)} ({_time(after)[:10]}), {place}: "
             f"{_sizes(series, step)}{versions if has_changed else ''}"
         )
     yield from _noise(series)
@@ -106,10 +113,6 @@ def _label(moment: Moment) -> str:
     return moment.commit.short if moment.commit else f"run {moment.run_id}"
 
 
-def _dated(moment: Moment) -> str:
-    return f"{_label(moment)} ({_time(moment)[:10]})"
-
-
 def _time(moment: Moment) -> str:
     return moment.commit.time if moment.commit else moment.started_at
 
@@ -126,13 +129,9 @@ def history_words(history: History) -> Iterator[str]:
         yield f"  {name} ({time[:10]}): {up} up, {len(changed) - up} down, in {tests}"
     short = sum(len(series.figures) < MIN_POINTS for series in history.series)
     if short:
-        yield f"{_series(short)} with fewer than {MIN_POINTS} figures, too few to find steps"
-    runs, series = counted(history.runs, "run"), _series(len(history.series))
-    yield f"{runs}, {series}: {counted(len(steps), 'step')}"
-
-
-def _series(count: int) -> str:
-    return counted(count, "series", "series")
+        yield f"{short} series with fewer than {MIN_POINTS} figures, too few to find steps"
+    runs, steps_in_words = counted(history.runs, "run"), counted(len(steps), "step")
+    yield f"{runs}, {len(history.series)} series: {steps_in_words}"
 
 
 def _when(pair: tuple[Series, Step]) -> tuple[str, str]:

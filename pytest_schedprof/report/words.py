@@ -12,7 +12,6 @@ from pytest_schedprof.model.comparison import Choice, Difference, FirstDifferenc
 from pytest_schedprof.model.explanation import Explanation, Part, Place, SourceChange, SourceLine
 from pytest_schedprof.model.limit import Estimate
 from pytest_schedprof.model.metric import (
-    BYTES,
     DECISIONS,
     FILE_SIZE,
     METRICS,
@@ -66,12 +65,8 @@ def name_of(subject: Function) -> Name:
     return Name(f"{module}:", name) if colon else Name("", subject or WHOLE_NAME)
 
 
-def with_mode(backend: str, mode: str) -> str:
-    return f"{backend} ({mode})" if mode else backend
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun if count == 1 else noun + 's'}"
 
 
 def percent(share: float) -> str:
@@ -152,7 +147,7 @@ def with_more(amount: float | None) -> str:
 HASH_SHOWN = 8
 """Digits of a hash that are shown; `result.json` has all of them."""
 
-SECONDS, NUMBER_OF_BYTES = Metric(TIME, ""), Metric(BYTES, "")
+SECONDS = Metric(TIME)
 
 WHAT = {
     Difference.WORKER: "another worker for {key!r}",
@@ -191,7 +186,7 @@ def details_of(parting: FirstDifference) -> Iterator[str]:
         yield from (f"{name}: {choice.key!r}" for name, choice in sides if choice)
         yield f"{_tasks_of_one_side(parting)}; PYTHONHASHSEED=0 orders graphs in the same way"
         return
-    has_key = parting.what not in (Difference.WORKER,)
+    has_key = parting.what is not Difference.WORKER
     yield from (
         f"{name}: {parting_sentence(choice, has_key=has_key)}" for name, choice in sides if choice
     )
@@ -232,15 +227,9 @@ VERBS = {"compute": "to", "steal": "stolen from", "stolen": "as stolen to"}
 
 
 def _seen(worker: SeenWorker) -> str:
-    return (
-        f"{worker.name} ({counted(worker.processing, 'task')}, "
-        f"{_zero_or(worker.occupancy_s, SECONDS, '0 s')} of work, "
-        f"{_zero_or(worker.fetch, NUMBER_OF_BYTES, '0 B')} to fetch)"
-    )
-
-
-def _zero_or(amount: float, metric: Metric, zero: str) -> str:
-    return readable(amount, metric) if amount else zero
+    tasks = counted(worker.processing, "task")
+    work = readable(worker.occupancy_s, SECONDS) if worker.occupancy_s else "0 s"
+    return f"{worker.name} ({tasks}, {work} of work, {size_of(worker.fetch)} to fetch)"
 
 
 def _place(parting: FirstDifference) -> str:

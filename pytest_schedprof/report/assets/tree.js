@@ -171,11 +171,10 @@ const lightestFirst = node => [...node.children.values()].sort((a, b) => a.total
 function viewOf(tree, mode) {
   const { cost, costBefore, unit } = tree.data;
   const shares = { after: 1 / (tree.after[0] || 1), before: 1 / (tree.before[0] || 1) };
-  if (mode === "share") return { mode, ...shares, word: points };
+  if (mode === "profile") return { after: 1, before: 0, word: null };
   if (mode === "cost" && cost && costBefore)
-    return { mode, after: cost, before: costBefore, unit, word: amount => signed(amount, amounts(amount, unit)) };
-  if (mode === "cost") return { mode, ...shares, word: points };
-  return { mode: "profile", after: 1, before: 0, word: null };
+    return { after: cost, before: costBefore, unit, word: amount => signed(amount, amounts(amount, unit)) };
+  return { ...shares, word: points };
 }
 
 const signed = (amount, text) => (amount < 0 ? "−" : "+") + text;
