@@ -39,8 +39,8 @@ INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]|^<frozen ")
 
 
 MOST_ALONE = 1000
-"""Calls up to which code is counted that is counted without what it calls: heartbeats of a long
-test would be most of all counts."""
+"""Of code that is counted without what it calls, only so many calls are counted: heartbeats of a
+long test would be most of all counts."""
 
 
 class Answer(enum.Enum):

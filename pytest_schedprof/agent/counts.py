@@ -180,9 +180,9 @@ NOT_COUNTED = (
     "pytest_schedprof.virtual.choices:Choices.transition",
     "pytest_schedprof.virtual.loop:_Selector.select",
 )
-"""What counts messages, records decisions, looks for schedulers, and turns of the test's process.
-Neither they nor what they call is ever counted: how often the turn goes back and forth depends on
-how fast the processes are."""
+"""Functions of this package that count messages, record decisions, look for schedulers, or hand
+over the turn. Neither they nor what they call is ever counted: how often the turn goes back and
+forth depends on how fast the processes are."""
 
 OWN = f"{__name__}:"
 """Begin of the names of functions of this module."""
@@ -301,7 +301,7 @@ def is_in_virtual_time(holder: Any) -> bool:
 
 
 def clockwork_of(holder: Any) -> tuple[Sequence[str], Sequence[str]]:
-    """Return functions that are not counted, nor what they call; and those that are, without it."""
+    """Return functions left out with all that they call, and those whose own code alone counts."""
     if getattr(holder, "is_in_turns", False):
         return (*OF_EARLIER_TESTS, *NOT_COUNTED), HEARTBEATS
     if not is_in_virtual_time(holder):

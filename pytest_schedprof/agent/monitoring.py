@@ -66,7 +66,7 @@ class Monitor(Counted):
         self.periodic, self.undo = periodic, ExitStack()
         self.registered: Callbacks = {}
         self.pausing = {*self.clockwork, *self.alone}
-        """The `id` of code while which nothing else is counted."""
+        """While code with one of these `id`s runs, nothing else is counted."""
         self.bodies = set(self.alone)
         """The `id` of code that is counted itself while what it calls is not: that of modules that
         are imported, once, in the first test that needs them."""

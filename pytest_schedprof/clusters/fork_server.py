@@ -314,7 +314,7 @@ def main() -> None:
 
 
 class Forking:
-    """The server's descriptors: of the session, and of the processes that run."""
+    """The loop of the server: takes the session's orders, forks, and tells how processes end."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

@@ -53,7 +53,10 @@ def with_tolerance(comparison: Comparison, tolerance: float) -> Comparison:
 
 
 def with_accepted(comparison: Comparison, figures: Iterable[AcceptedFigure]) -> Comparison:
-    """Let what was accepted pass, and what follows from it if all that is decisive was."""
+    """Accept the regressions that the project accepted.
+
+    If these are all of `decisive`, accept the rest too: it follows from them.
+    """
     mine = [figure for figure in figures if figure.test == comparison.test_id]
     if not mine:
         return comparison

@@ -171,7 +171,7 @@ def unit_of(
 
 
 def gather(into: Amounts, costs: Mapping[str, float]) -> None:
-    """Add costs to others; of two peaks the higher one is kept, or the one that counts."""
+    """Add costs to others; of two peaks keep the higher one."""
     for metric, amount in costs.items():
         row = METRICS.get(metric)
         if metric in into:

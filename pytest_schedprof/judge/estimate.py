@@ -238,7 +238,7 @@ class Contrast(NamedTuple):
         return self.fall - self._margin(chance)
 
     def _margin(self, chance: float) -> float:
-        """Of each run, if noise is to exceed it in all of them with this chance."""
+        """Return the distance that noise exceeds with this chance; of two runs, in both."""
         in_one = chance if self.then is None else min(OF_EACH_RUN, sqrt(chance))
         return self.error * critical(in_one, self.freedom) if self.error else 0.0
 

@@ -43,7 +43,7 @@ MOST = 3
 """Places in a function that are told."""
 
 MATTERS = 0.02
-"""Part of the largest rise of a line from which on another line is told."""
+"""A line is told if its rise is at least this part of the largest one."""
 
 AROUND = 3
 """Lines that are shown around one that differs."""

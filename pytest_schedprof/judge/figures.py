@@ -64,7 +64,8 @@ fetched twice (4e-4 of all bytecodes), those of another one on 32 comparisons of
 in other sessions there were none. One message more per task is 5e-3."""
 
 UNSTEADY_TRAFFIC = 0.2
-"""The same of messages and their bytes with fewer than three rounds: 2.06 and 3.01 messages per
+"""Assumed standard deviation of messages and their bytes, as a fraction, with fewer than three
+rounds: 2.06 and 3.01 messages per
 task were measured of the same code, in two rounds each. How many are sent in one batch depends on
 who is busy, so rounds that agree in one session say little about the next: with three or more
 rounds 5 % is assumed."""

@@ -102,7 +102,7 @@ def conditions_of(comparison: Comparison) -> Iterator[str]:
 def gravest(comparisons: Iterable[Comparison], most: int) -> list[tuple[str, Change]]:
     """Return the regressions of all tests, then the improvements, each with the ID of its test.
 
-    Of a comparison with causes those regressions that are of these, of another the gravest one.
+    Of a comparison with causes: the regressions of these. Of one without: the gravest regression.
     """
     leading, improved = [], []
     for comparison in comparisons:
@@ -152,7 +152,7 @@ def unmatched_tests(report: Report) -> Iterator[str]:
 def condition_words(comparisons: Iterable[Comparison]) -> Iterator[str]:
     """Yield the settings that are compared, and where thresholds come from.
 
-    With the number of comparisons where not all have the same.
+    A setting that not all comparisons have is followed by their number.
     """
     comparisons = tuple(comparisons)
     counts = Counter(comparison.settings for comparison in comparisons)
@@ -286,9 +286,9 @@ T = TypeVar("T")
 
 
 def notable_tests(results: Sequence[Result]) -> tuple[list[Result], list[Result]]:
-    """Return the tests that failed, are undecided or changed, and the hottest up to seven in all.
+    """Return the tests to show, and the others.
 
-    And the others.
+    Shown are those that failed, are undecided or changed, and then the hottest.
     """
     notable = sum(map(is_notable, results))
     return top_and_rest(results, max(HOTTEST, min(notable, WITH_NEWS)), _rank)

@@ -262,7 +262,7 @@ TOLD = 6
 """Functions that are told in words."""
 
 MATTERS = 0.02
-"""Part of the largest part from which on another one is told."""
+"""A part is told if it is at least this part of the largest one."""
 
 AS_BEFORE = 0.001
 """Relative difference up to which a function is called as before."""

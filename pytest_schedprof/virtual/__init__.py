@@ -2,6 +2,6 @@
 
 Scheduler and workers live in one process (`node`), whose event loop (`loop`) skips the time in
 which nothing happens. In the test's process the `conductor` lets clients run only while the test
-waits for them. Both processes run in turns (`turns`), so no message is on its way while the clock
-moves.
+waits for them. Both processes run in turns (`Turns` in `loop`), so no message is on its way while
+the clock moves.
 """

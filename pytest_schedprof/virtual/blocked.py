@@ -59,8 +59,8 @@ def place_of(thread: int) -> Place:
     """Return where a thread is.
 
     No frame outlives the single call of `next`. If this thread held one while its function returns,
-    the function's variables would be released here: whether the client's bytecodes of a release are
-    counted, which only the test's own thread does, would be chance.
+    the function's variables would be released here. Of the client's bytecodes only those of the
+    test's thread are counted, so it would be chance whether those of the release are.
     """
     frames = iter(sys._current_frames, None)
     of_frame = attrgetter("f_code", "f_lasti", "f_globals")
