@@ -10,12 +10,7 @@ from pathlib import Path
 import msgspec
 from measured import ENVIRONMENT, counted, measured, sampled
 
-from pytest_schedprof.formats.speedscope import (
-    Frame,
-    Samples,
-    SpeedscopeFile,
-    name_frames,
-)
+from pytest_schedprof.formats.speedscope import Frame, Samples, SpeedscopeFile, name_frames
 from pytest_schedprof.judge.recordings import Names
 from pytest_schedprof.judge.shares import shares_of
 from pytest_schedprof.model.explanation import Source

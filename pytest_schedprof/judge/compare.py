@@ -35,12 +35,7 @@ from pytest_schedprof.judge.matching import (
     too_few_samples,
 )
 from pytest_schedprof.judge.parting import part_by_hash
-from pytest_schedprof.judge.series import (
-    LEAST_RUNS,
-    counts_from,
-    scatter_of_count,
-    usual,
-)
+from pytest_schedprof.judge.series import LEAST_RUNS, counts_from, scatter_of_count, usual
 from pytest_schedprof.judge.timed import LEAST_CPU_RISE, timed_changes
 from pytest_schedprof.model.comparison import (
     Change,

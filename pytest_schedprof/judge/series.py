@@ -12,15 +12,7 @@ from typing import TypeAlias
 from pytest_schedprof.judge.change_points import NEIGHBOURS, scatter, steps_in
 from pytest_schedprof.judge.estimate import OF_EACH_RUN, Figure, critical
 from pytest_schedprof.model.comparison import Comparison
-from pytest_schedprof.model.metric import (
-    CPU,
-    METRICS,
-    PERCENT,
-    SELF,
-    SHARE,
-    Subject,
-    own_part,
-)
+from pytest_schedprof.model.metric import CPU, METRICS, PERCENT, SELF, SHARE, Subject, own_part
 from pytest_schedprof.model.profile import compile_pattern
 from pytest_schedprof.model.result import (
     BackendResult,

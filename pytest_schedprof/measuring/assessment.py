@@ -28,11 +28,7 @@ from pytest_schedprof.model.profile import (
     compile_pattern,
     has_wildcard,
 )
-from pytest_schedprof.model.result import (
-    BackendResult,
-    Result,
-    Window,
-)
+from pytest_schedprof.model.result import BackendResult, Result, Window
 from pytest_schedprof.store.records import encode
 from pytest_schedprof.store.run_directory import RESULT_FILE, write
 

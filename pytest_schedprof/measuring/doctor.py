@@ -16,18 +16,8 @@ from pytest_schedprof.clusters.child import launched
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.control.reachability import open_line
-from pytest_schedprof.errors import (
-    BackendUnavailableError,
-    SchedulerLostError,
-    as_own,
-)
-from pytest_schedprof.model.backend import (
-    BackendCheck,
-    Checkup,
-    ClockOffset,
-    Machine,
-    Privileges,
-)
+from pytest_schedprof.errors import BackendUnavailableError, SchedulerLostError, as_own
+from pytest_schedprof.model.backend import BackendCheck, Checkup, ClockOffset, Machine, Privileges
 from pytest_schedprof.model.result import differences
 
 RATE_HZ = 100.0

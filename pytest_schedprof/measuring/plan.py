@@ -13,12 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from pytest_schedprof.backends.contract import Backend, side_by_side
-from pytest_schedprof.backends.registry import (
-    FROM_OUTSIDE,
-    LIGHTEST,
-    MOST_EXACT,
-    BackendRegistry,
-)
+from pytest_schedprof.backends.registry import FROM_OUTSIDE, LIGHTEST, MOST_EXACT, BackendRegistry
 from pytest_schedprof.backends.sampling import refusal_of_own
 from pytest_schedprof.clusters import KINDS as CLUSTERS
 from pytest_schedprof.errors import LimitError, SettingsError

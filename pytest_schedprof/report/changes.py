@@ -20,12 +20,7 @@ from pytest_schedprof.model.explanation import Role
 from pytest_schedprof.model.limit import GRAVEST_FIRST, Verdict
 from pytest_schedprof.model.metric import CPU, METRICS, PERCENT, readable
 from pytest_schedprof.model.result import WHOLE, Result
-from pytest_schedprof.report.words import (
-    WHOLE_NAME,
-    Name,
-    counted,
-    name_of,
-)
+from pytest_schedprof.report.words import WHOLE_NAME, Name, counted, name_of
 
 NEWS = (Outcome.REGRESSED, Outcome.IMPROVED, Outcome.SHIFTED, Outcome.ACCEPTED)
 """Outcomes of figures that changed."""

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_schedprof.judge.series import label_of
-from pytest_schedprof.model.comparison import (
-    Change,
-    Comparison,
-    Difference,
-    Outcome,
-    Report,
-)
+from pytest_schedprof.model.comparison import Change, Comparison, Difference, Outcome, Report
 from pytest_schedprof.model.explanation import Explanation, Part, SourceChange
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.report.changes import (

@@ -8,12 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pytest_schedprof.model.backend import FileKind, KnownBackends, artifacts_of, kind_of
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import GRAVEST_FIRST, Verdict
-from pytest_schedprof.model.metric import (
-    BYTECODES,
-    CALLS,
-    CPU,
-    INSTRUCTIONS,
-)
+from pytest_schedprof.model.metric import BYTECODES, CALLS, CPU, INSTRUCTIONS
 from pytest_schedprof.model.result import (
     IN_PROCESS,
     VALIDATED,
@@ -25,12 +20,7 @@ from pytest_schedprof.model.result import (
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.report.changes import is_changed, regressions, scheduler_seconds, undecided
 from pytest_schedprof.report.tables import busy_time, describe
-from pytest_schedprof.report.words import (
-    HASH_SHOWN,
-    Fact,
-    counted,
-    size_of,
-)
+from pytest_schedprof.report.words import HASH_SHOWN, Fact, counted, size_of
 from pytest_schedprof.store.runs import TestFiles
 
 TOLD_PART = 0.1

@@ -10,16 +10,7 @@ from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.report.changes import condition_words, gravity, outcome_words
 from pytest_schedprof.report.comparisons import comparison_markdown, explanation_markdown
-from pytest_schedprof.report.markup import (
-    SIGNS,
-    Escaped,
-    Section,
-    code,
-    fitted,
-    lines,
-    plain,
-    row,
-)
+from pytest_schedprof.report.markup import SIGNS, Escaped, Section, code, fitted, lines, plain, row
 from pytest_schedprof.report.results import baseline_names, environment_notes
 from pytest_schedprof.report.tables import dearest, describe, hottest, limit_words, skipped_words
 from pytest_schedprof.report.words import MOST_EXPLAINED, counted

@@ -10,13 +10,7 @@ from pytest_schedprof.model.backend import KnownBackends, kind_of
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.metric import BYTECODES, CPU, METRICS, readable
-from pytest_schedprof.model.result import (
-    WHOLE,
-    BackendResult,
-    MeasuredCosts,
-    Result,
-    SampledShares,
-)
+from pytest_schedprof.model.result import WHOLE, BackendResult, MeasuredCosts, Result, SampledShares
 from pytest_schedprof.model.run import TestEntry
 from pytest_schedprof.report.changes import is_notable, notable_tests
 from pytest_schedprof.report.comparisons import comparison_lines
@@ -42,12 +36,7 @@ from pytest_schedprof.report.tables import (
     skipped_words,
     whole_costs,
 )
-from pytest_schedprof.report.words import (
-    by_seed,
-    counted,
-    outcomes_of,
-    ranges_of,
-)
+from pytest_schedprof.report.words import by_seed, counted, outcomes_of, ranges_of
 
 HOT_FUNCTIONS = 5
 """Functions of each backend that are shown."""

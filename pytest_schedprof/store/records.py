@@ -18,13 +18,7 @@ from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.formats import UNREADABLE
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import SCHEMA_VERSION, Result
-from pytest_schedprof.model.run import (
-    BaselinePart,
-    Commit,
-    Run,
-    StoredResult,
-    TestEntry,
-)
+from pytest_schedprof.model.run import BaselinePart, Commit, Run, StoredResult, TestEntry
 from pytest_schedprof.store.places import is_below, read_kept
 from pytest_schedprof.store.run_directory import RUN_FILE, RunDirectory, write
 

@@ -19,12 +19,7 @@ from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Run, TestEntry
 from pytest_schedprof.store.places import Folder, inside, read_kept
 from pytest_schedprof.store.records import Record, decode, entry_of, read_record
-from pytest_schedprof.store.run_directory import (
-    AGAINST,
-    RESULT_FILE,
-    RUN_FILE,
-    safe_name,
-)
+from pytest_schedprof.store.run_directory import AGAINST, RESULT_FILE, RUN_FILE, safe_name
 
 LATEST = "latest"
 

@@ -15,13 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from pytest_schedprof.errors import StuckError
-from pytest_schedprof.virtual.blocked import (
-    Jobs,
-    Place,
-    Waiter,
-    Watch,
-    interrupt,
-)
+from pytest_schedprof.virtual.blocked import Jobs, Place, Waiter, Watch, interrupt
 from pytest_schedprof.virtual.loop import EPOCH, GovernedLoop, Turns, acknowledge, have_arrived
 from pytest_schedprof.virtual.stories import Fault
 

@@ -20,12 +20,7 @@ from support import wait_for
 from pytest_schedprof import pyspy_on_scheduler, viztrace_scheduler
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
-from pytest_schedprof.errors import (
-    ArtifactError,
-    ClusterError,
-    RecordingError,
-    SettingsError,
-)
+from pytest_schedprof.errors import ArtifactError, ClusterError, RecordingError, SettingsError
 from pytest_schedprof.measuring.profile import Block
 
 BOTH: list[Callable[..., Block[Path]]] = [pyspy_on_scheduler, viztrace_scheduler]

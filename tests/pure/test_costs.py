@@ -9,15 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.judge.costs import (
-    KEPT,
-    Costs,
-    Unit,
-    exponent,
-    folded,
-    is_line,
-    unit_of,
-)
+from pytest_schedprof.judge.costs import KEPT, Costs, Unit, exponent, folded, is_line, unit_of
 from pytest_schedprof.judge.estimate import Figure
 from pytest_schedprof.judge.exact import aligned
 from pytest_schedprof.judge.limits import parse_limit

@@ -10,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_schedprof.backends.sampling import CALLS, WITHOUT, Refusal, why_refused
-from pytest_schedprof.model.backend import (
-    BackendCheck,
-    Checkup,
-    ClockOffset,
-    Machine,
-    Privileges,
-)
+from pytest_schedprof.model.backend import BackendCheck, Checkup, ClockOffset, Machine, Privileges
 from pytest_schedprof.report.commands import as_json, doctor_text
 
 FILTERED = Privileges(

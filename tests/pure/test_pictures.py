@@ -12,17 +12,8 @@ from hypothesis import strategies as st
 from pytest_schedprof.backends.pyspy import PySpyBackend
 from pytest_schedprof.backends.sampling import WRITERS, check_formats
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.formats.pictures import (
-    WIDTH,
-    frame_spans,
-    write_flamegraph,
-    write_raw,
-)
-from pytest_schedprof.formats.speedscope import (
-    Frame,
-    Samples,
-    SpeedscopeFile,
-)
+from pytest_schedprof.formats.pictures import WIDTH, frame_spans, write_flamegraph, write_raw
+from pytest_schedprof.formats.speedscope import Frame, Samples, SpeedscopeFile
 
 FILE = SpeedscopeFile(
     frames=[

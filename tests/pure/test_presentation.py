@@ -22,16 +22,7 @@ from pytest_schedprof.model.result import (
     Segment,
     Window,
 )
-from pytest_schedprof.model.run import (
-    Commit,
-    History,
-    Moment,
-    Point,
-    Run,
-    Series,
-    Setting,
-    Step,
-)
+from pytest_schedprof.model.run import Commit, History, Moment, Point, Run, Series, Setting, Step
 from pytest_schedprof.report.changes import (
     WITH_NEWS,
     change_cells,

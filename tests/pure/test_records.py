@@ -19,12 +19,7 @@ from random_records import RESULTS, RUNS
 
 from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.model.limit import Verdict
-from pytest_schedprof.model.result import (
-    SCHEMA_VERSION,
-    Result,
-    Segment,
-    Window,
-)
+from pytest_schedprof.model.result import SCHEMA_VERSION, Result, Segment, Window
 from pytest_schedprof.model.run import Run, StoredResult
 from pytest_schedprof.report.tables import describe, limits_of
 from pytest_schedprof.store import records as module

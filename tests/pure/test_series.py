@@ -13,11 +13,7 @@ from hypothesis import strategies as st
 from measured import ENVIRONMENT, SCHEDULER, TEST, TRANSITION, compare, counted, measured, sampled
 
 from pytest_schedprof.judge.change_points import steps_in
-from pytest_schedprof.judge.series import (
-    LEAST_RUNS,
-    figures_of,
-    usual,
-)
+from pytest_schedprof.judge.series import LEAST_RUNS, figures_of, usual
 from pytest_schedprof.judge.timed import SEEN_ONCE
 from pytest_schedprof.model.comparison import Comparison, Origin, Outcome
 from pytest_schedprof.model.result import BackendResult, ClusterFacts, Result

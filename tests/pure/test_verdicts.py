@@ -24,10 +24,7 @@ from pytest_schedprof.measuring.assessment import Earlier
 from pytest_schedprof.measuring.judging import judge_evidence
 from pytest_schedprof.model.evidence import Evidence, RunAmounts
 from pytest_schedprof.model.limit import MIN_SAMPLES, Estimate, LimitResult, Verdict
-from pytest_schedprof.model.metric import (
-    MEASURES,
-    SAMPLED,
-)
+from pytest_schedprof.model.metric import MEASURES, SAMPLED
 from pytest_schedprof.model.profile import CostProfile, Stack
 from pytest_schedprof.model.result import BackendResult, ClusterFacts, Result
 from pytest_schedprof.report.tables import describe, grounds_of, limits_of
