@@ -24,7 +24,7 @@ from pytest_schedprof.agent import facts
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.evidence import KINDS
 from pytest_schedprof.evidence.contract import EvidenceRegistry, Kind, ObservedTest
-from pytest_schedprof.evidence.gathering import gather
+from pytest_schedprof.evidence.gathering import Gathering
 from pytest_schedprof.measuring.recorder import Recorder
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -39,8 +39,8 @@ def cpu_per_task(scheduler: SchedulerUnderTest, kinds: Sequence[type[Kind]], tas
     """Microseconds of the scheduler's CPU for each task of one round."""
     control = scheduler.control
     control.call(collect_between_rounds)
-    test = ObservedTest("benchmark")
-    gathering, recorder = gather(kinds, scheduler, test), Recorder(control, [], 30.0)
+    test = ObservedTest("benchmark", known_scheduler=scheduler)
+    gathering, recorder = Gathering(kinds, test), Recorder(control, [], 30.0)
     with gathering.around(), recorder.round():
         wait(scheduler.client.map(inc, range(tasks), pure=False), timeout=60)
     gathering.keep(None, ())

@@ -45,7 +45,7 @@ def read(path: Path) -> None:
     times.append(time.perf_counter())
     functions, owners = len(shares.functions()), len(shares.owners())
     times.append(time.perf_counter())
-    samples = sum(len(thread.samples) for thread in profile.threads)
+    samples = sum(len(thread) for thread in profile.threads)
     summary = f"{samples} samples, {len(profile.stacks)} stacks, {functions} functions, "
     steps = [after - before for before, after in pairwise(times)]
     print(json.dumps([steps, peak_megabytes(), f"{summary}{owners} owners"]))

@@ -14,7 +14,7 @@ from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.judge.shares import shares_of
 from pytest_schedprof.model.comparison import Report
 from pytest_schedprof.model.limit import Estimate, Finding, LimitResult, Verdict
-from pytest_schedprof.model.profile import CostProfile, SampleProfile, Stack, Thread
+from pytest_schedprof.model.profile import CostProfile, SampleProfile, Stack
 from pytest_schedprof.model.result import (
     BackendResult,
     ClusterFacts,
@@ -77,14 +77,7 @@ def sampled(
             "cputime",
             "",
             stacks,
-            (
-                Thread(
-                    "main",
-                    array(
-                        "q", chance.choices(range(len(stacks)), list(shares.values()), k=samples)
-                    ),
-                ),
-            ),
+            (array("q", chance.choices(range(len(stacks)), list(shares.values()), k=samples)),),
         )
         for _ in cpu
     ]
@@ -95,11 +88,10 @@ def sampled(
 def recorded(*threads: Sequence[Stack], **facts: Any) -> SampleProfile:
     """A profile with these samples, in their order."""
     index: dict[Stack, int] = {}
-    indexes = [
+    samples = tuple(
         array("q", (index.setdefault(stack, len(index)) for stack in thread)) for thread in threads
-    ]
-    named = tuple(Thread(f"thread {number}", samples) for number, samples in enumerate(indexes))
-    return replace(SampleProfile("cputime", "", tuple(index), named), **facts)
+    )
+    return replace(SampleProfile("cputime", "", tuple(index), samples), **facts)
 
 
 def _window(cpu: Sequence[float], tasks: int) -> Window:

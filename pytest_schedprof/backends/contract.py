@@ -96,13 +96,6 @@ class Backend(ABC):
     sparing: ClassVar[Mapping[str, object]] = MappingProxyType({})
     """Options with which `schedprof doctor` tries the backend out."""
 
-    outlasts: ClassVar[bool] = False
-    """Whether its recordings go on after the window until the body of the test has ended.
-
-    They have a method `end_window`, which is called when the window ends. Such a backend must
-    disturb, so that it has a run of the body of its own.
-    """
-
     launcher: tuple[str, ...] = ()
     """Command that must start the interpreter of the scheduler, if any; only clusters that are
     started for the test can do so. It consists of variables of the environment, as `NAME=value`, a

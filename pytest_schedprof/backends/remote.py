@@ -101,10 +101,6 @@ def _for_want_of_room(
     )
 
 
-OWN_PROCESS = "a scheduler in a process of its own, as that of the fixture schedprof_scheduler"
-"""Remedy for what can be told of a scheduler only if nothing else runs in its process."""
-
-
 class RemoteBackend(Backend, is_base=True):
     """A backend whose work is done by a module of `agent`, on the thread of the scheduler.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -170,13 +170,6 @@ WRITERS = {
 }
 
 
-def check_formats(backend: str, formats: Sequence[str]) -> None:
-    """Raise SettingsError for a format that cannot be made."""
-    known = sorted((RECORDED, *WRITERS))
-    for name in formats:
-        check_choice(f"{backend}.formats", name, known)
-
-
 class SamplingBackend(RemoteBackend, is_base=True):
     """A sampler whose recording is a file of speedscope."""
 
@@ -184,7 +177,8 @@ class SamplingBackend(RemoteBackend, is_base=True):
     disturbs = False
 
     def prepare(self) -> None:
-        check_formats(self.name, self.options.formats)
+        for name in self.options.formats:
+            check_choice(f"{self.name}.formats", name, sorted((RECORDED, *WRITERS)))
 
     @property
     def settings(self) -> Mapping[str, Setting]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from pytest_schedprof.agent import stalls as agent
-from pytest_schedprof.backends.remote import OWN_PROCESS, RemoteBackend
+from pytest_schedprof.backends.remote import RemoteBackend
 from pytest_schedprof.formats import read_json
 from pytest_schedprof.model.backend import JSON, Artifact
 from pytest_schedprof.model.metric import STALLS
 from pytest_schedprof.model.profile import CostProfile, Namer
+
+OWN_PROCESS = "a scheduler in a process of its own, as that of the fixture schedprof_scheduler"
+"""Remedy for what can be told of a scheduler only if nothing else runs in its process."""
 
 
 class Longest(msgspec.Struct, frozen=True):

@@ -196,10 +196,6 @@ class EvidenceRegistry(Registry[type[Kind]]):
     def check(self, names: Iterable[str]) -> None:
         super().check(self._expanded(names))
 
-    def with_options(self, names: Iterable[str]) -> set[str]:
-        """Return the kinds whose options may be given if these are asked for."""
-        return {*KINDS, *self._added, *self._expanded(names)}
-
     def kinds(self, names: Iterable[str]) -> tuple[type[Kind], ...]:
         """Return the classes of these kinds, of every kind for `all`.
 

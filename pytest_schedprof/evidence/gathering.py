@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from pytest_schedprof.clusters.in_process import InProcess
-from pytest_schedprof.clusters.under_test import SchedulerUnderTest
 from pytest_schedprof.errors import as_own
 from pytest_schedprof.evidence.contract import (
     NO_SCHEDULER,
@@ -80,8 +77,9 @@ class Gathering:
                 brought = kind.bring(results)
                 amounts = tuple(self._amounts(figures) for figures in brought.figures)
                 files = _written(name, brought.files, directory) if directory else ()
-                evidence = Evidence(name, files, brought.notes, description=kind.description)
-                kept[name] = replace(evidence, amounts=amounts)
+                kept[name] = Evidence(
+                    name, files, brought.notes, description=kind.description, amounts=amounts
+                )
         for name, kind in self._kinds.items():
             with self._noting(name):
                 kind.close()
@@ -121,14 +119,6 @@ class Gathering:
         except Exception as error:  # dask's instruments may raise anything
             reason = str(as_own(error)).removeprefix("schedprof: ")
             self._missing[name] = self._missing[name] or reason.partition("\n")[0]
-
-
-def gather(
-    kinds: Sequence[type[Kind]], scheduler: SchedulerUnderTest | InProcess, test: ObservedTest
-) -> Gathering:
-    """Start these kinds for one test, on one of its schedulers."""
-    known = None if isinstance(scheduler, InProcess) else scheduler
-    return Gathering(kinds, replace(test, known_scheduler=known))
 
 
 def _make(kind: type[Kind], test: ObservedTest) -> Kind:

@@ -110,10 +110,6 @@ def write_raw(file: SpeedscopeFile) -> bytes:
     counts: Counter[str] = Counter()
     for _, stack, count in file.counted():
         counts[";".join(labels[frame] for frame in stack)] += count
-    return _lines(counts)
-
-
-def _lines(counts: Counter[str]) -> bytes:
     lines = (f"{stack} {count}\n" for stack, count in sorted(counts.items()))
     return "".join(lines).encode("utf-8", "replace")
 

@@ -16,7 +16,7 @@ import msgspec
 
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats import UNREADABLE
-from pytest_schedprof.model.profile import Namer, SampleProfile, Stack, Thread
+from pytest_schedprof.model.profile import Namer, SampleProfile, Stack
 
 MOST_SECONDS = 1e9
 """Longest that a profile can last: thirty years."""
@@ -196,10 +196,7 @@ def name_frames(
         backend=backend,
         mode=mode,
         stacks=tuple(index_of),
-        threads=tuple(
-            Thread(samples.thread, array("q", (merged[i] for i in samples.stacks)))
-            for samples in file.threads
-        ),
+        threads=tuple(array("q", (merged[i] for i in samples.stacks)) for samples in file.threads),
         empty_samples=sum(samples.empty for samples in file.threads),
         is_held_back=is_held_back,
         is_of_cpu=is_of_cpu,

@@ -91,7 +91,7 @@ def busy_stacks(profiles: Iterable[SampleProfile]) -> Counter[Stack]:
     for profile in profiles:
         kept = [busy_stack(stack, profile.is_shared) for stack in profile.stacks]
         for thread in profile.threads:
-            for index, count in Counter(thread.samples).items():
+            for index, count in Counter(thread).items():
                 if busy := kept[index]:
                     counts[busy.stack] += count
     return counts

@@ -335,14 +335,14 @@ def tally_blocks(profile: SampleProfile, block_count: int | None = None) -> list
     part of each thread's busy samples.
     """
     kept = [busy_stack(stack, profile.is_shared) for stack in profile.stacks]
-    busy = [[i for i in thread.samples if kept[i]] for thread in profile.threads]
+    busy = [[i for i in thread if kept[i]] for thread in profile.threads]
     count = block_count or blocks_for(sum(map(len, busy)))
     blocks = []
     for k in range(count):
         borders = [(len(samples) * k // count, len(samples) * (k + 1) // count) for samples in busy]
         parts = [samples[start:stop] for samples, (start, stop) in zip(busy, borders, strict=True)]
         blocks.append(_tally(kept, parts))
-    blocks[0].idle = sum(len(thread.samples) for thread in profile.threads) - sum(map(len, busy))
+    blocks[0].idle = sum(len(thread) for thread in profile.threads) - sum(map(len, busy))
     blocks[0].empty = profile.empty_samples
     blocks[0].waiting = 0 if profile.is_of_cpu else _waiting(profile)
     return blocks
@@ -350,7 +350,7 @@ def tally_blocks(profile: SampleProfile, block_count: int | None = None) -> list
 
 def _waiting(profile: SampleProfile) -> int:
     waits = [owner_of_stack(stack, profile.is_shared) == IDLE for stack in profile.stacks]
-    return sum(waits[index] for thread in profile.threads for index in thread.samples)
+    return sum(waits[index] for thread in profile.threads for index in thread)
 
 
 def undivided(profile: SampleProfile) -> Counter[Function]:
@@ -360,7 +360,7 @@ def undivided(profile: SampleProfile) -> Counter[Function]:
         return counts
     kept = [undivided_subjects(stack) for stack in profile.stacks]
     for thread in profile.threads:
-        for index, count in Counter(thread.samples).items():
+        for index, count in Counter(thread).items():
             for subject in kept[index]:
                 counts[subject] += count
     return counts

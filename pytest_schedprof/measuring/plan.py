@@ -21,7 +21,6 @@ from pytest_schedprof.evidence import KINDS
 from pytest_schedprof.evidence.contract import Kind, Need
 from pytest_schedprof.judge.compare import InterimChecks
 from pytest_schedprof.judge.reference import Reference
-from pytest_schedprof.measuring.options import AUTO
 from pytest_schedprof.measuring.settings import ANY_BACKEND, Settings
 from pytest_schedprof.model.backend import recommended
 from pytest_schedprof.model.limit import Limit
@@ -156,7 +155,7 @@ def choose_backends(
     in_main_thread: bool,
     is_apart: bool = False,
 ) -> Settings:
-    """Return the settings with the backends that the limits need, if they name none.
+    """Return the settings with the backends that the limits need.
 
     Without limits that is the one whose figures compare best, unless it would slow somebody else's
     scheduler down. What is not installed, or may not trace, is taken only if nothing else measures
@@ -169,8 +168,6 @@ def choose_backends(
             What samples from outside stops the test and its workers too.
         is_apart: whether it has a process of its own.
     """
-    if settings.backend != (AUTO,):
-        return settings
     kind = CLUSTERS.get(settings.cluster)
     is_ours = kind is not None and kind.takes_interpreter  # its environment is this one
     metrics = dict.fromkeys(limit.measured for limit in settings.limit if not limit.evidence)

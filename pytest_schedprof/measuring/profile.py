@@ -210,7 +210,7 @@ def profile_scheduler(
     BackendRegistry().check(settings.backend)
     EvidenceRegistry().check(settings.evidence)
     for backend, _, _ in settings.option:
-        if backend not in (*settings.backend, *EvidenceRegistry().with_options(settings.evidence)):
+        if backend not in (*settings.backend, *EvidenceRegistry().names):
             raise SettingsError(
                 f"schedprof: options are given for {backend!r}, which is not one of the backends "
                 f"{', '.join(settings.backend)}, and no kind of evidence"

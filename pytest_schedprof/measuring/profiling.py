@@ -34,7 +34,7 @@ from pytest_schedprof.errors import (
     as_own,
 )
 from pytest_schedprof.evidence.contract import ObservedTest
-from pytest_schedprof.evidence.gathering import gather
+from pytest_schedprof.evidence.gathering import Gathering
 from pytest_schedprof.judge.estimate import ALPHA
 from pytest_schedprof.measuring.assessment import Assessment, keep_record, keep_rounds
 from pytest_schedprof.measuring.judging import complaint, is_decided, judge_test
@@ -235,7 +235,9 @@ class ProfiledTest:
         self._comparisons: tuple[Comparison, ...] = ()
 
     def _side(self, scheduler: SchedulerUnderTest | InProcess, name: str = "") -> Side:
-        gathering = gather(self.plan.evidence, scheduler, self._observed)
+        known = None if isinstance(scheduler, InProcess) else scheduler
+        observed = replace(self._observed, known_scheduler=known)
+        gathering = Gathering(self.plan.evidence, observed)
         return Side(self._test_id, self._started_at, self.plan, scheduler, gathering, name)
 
     @property

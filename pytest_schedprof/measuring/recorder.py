@@ -28,12 +28,6 @@ class SegmentRecord:
     """Profiles by the backend's name."""
 
 
-def _optional(recording: Recording, method: str, **arguments: Any) -> Any:
-    """Call a method that few recordings have, such as `end_here`; without it return None."""
-    call = getattr(recording, method, None)
-    return call(**arguments) if call else None
-
-
 def _segment_between(before: dict[str, Any], after: dict[str, Any]) -> Segment:
     """Return the facts of a segment from the scheduler's counters at its start and at its end."""
     if any(after[name] < before[name] for name in ("tasks", "transitions")):
@@ -111,8 +105,6 @@ class Recorder:
     kept: dict[Path, RawProfile] = field(default_factory=dict)
     """Files that have been written, with what they hold."""
     _open: _Open | None = None
-    _lasting: list[tuple[SegmentRecord, str, Recording]] = field(default_factory=list)
-    """Recordings that go on after their window, with its segment and the backend's name."""
     _depth: int = 0
     _is_narrowed: bool = False
     _is_in_round: bool = False
@@ -147,7 +139,6 @@ class Recorder:
                     self._depth = 0
                     self.errors.append(RecordingError(STILL_OPEN))
                 self._stop(keep=not self._is_narrowed)
-                self._finish()
 
     @contextmanager
     def measure(self) -> Iterator[None]:
@@ -175,7 +166,6 @@ class Recorder:
 
     def _start(self) -> None:
         """Start all backends, or none."""
-        self._finish()
         if self.errors:
             return
         opened = _Open()
@@ -221,38 +211,12 @@ class Recorder:
         self._settle()
         after = self.control.call(facts.close_window)
         segment = replace(_segment_between(opened.before, after), scale=self._scale, client=client)
-        lasting = {backend.name for backend in self._taking_part if backend.outlasts}
-        ending = {}
-        for name, recording in opened.recordings.items():
-            if name in lasting:
-                _optional(recording, "end_window")
-            else:
-                ending[name] = recording
-        record = self._brought(segment, ending)
-        workers = dict(opened.unwatch_workers())  # the scheduler passes the question on
-        record = replace(record, facts=replace(segment, workers=workers))
-        self._lasting += [
-            (record, name, recording)
-            for name, recording in opened.recordings.items()
-            if name in lasting
-        ]
-        return record
-
-    def _finish(self) -> None:
-        """Stop the recordings that went on after their window."""
-        lasting, self._lasting = self._lasting, []
-        for segment, name, recording in lasting:
-            with self._keeping_trouble():
-                self._settle()
-                segment.raw[name] = recording.stop(timeout_s=self.timeout_s)
-
-    def _brought(self, segment: Segment, recordings: dict[str, Recording]) -> SegmentRecord:
-        """Fetch what each recording has; without those that the scheduler takes with it."""
         raw: dict[str, RawProfile] = {}
-        for name, recording in reversed(recordings.items()):
+        for name, recording in reversed(opened.recordings.items()):
             with self._keeping_trouble():
                 raw[name] = recording.stop(timeout_s=self.timeout_s)
-        return SegmentRecord(segment, raw)
+        workers = dict(opened.unwatch_workers())  # the scheduler passes the question on
+        return SegmentRecord(replace(segment, workers=workers), raw)
 
     def _settle(self) -> None:
         """Wait until the scheduler has finished earlier work, if a backend would measure it."""
@@ -271,7 +235,7 @@ class Recorder:
         """End what is left of recordings in this process: the scheduler was lost, for example."""
         for recording in opened.recordings.values():
             with self._keeping_trouble():
-                _optional(recording, "end_here")
+                getattr(recording, "end_here", lambda: None)()  # few recordings have it
 
     @contextmanager
     def _unless_interrupted(self, opened: _Open) -> Iterator[None]:

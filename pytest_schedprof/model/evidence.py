@@ -123,12 +123,6 @@ class Span:
         """Number of all tasks that it ever had."""
         return sum(self.states.values())
 
-    def traverse(self) -> Iterator[Span]:
-        """Yield it and all spans below it, from the top."""
-        yield self
-        for child in self.children:
-            yield from child.traverse()
-
 
 @dataclass(frozen=True, slots=True)
 class Spans:

@@ -24,15 +24,6 @@ Stack: TypeAlias = tuple[Function, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Thread:
-    """The samples of one thread, in the order in which they were taken."""
-
-    name: str
-    samples: array[int]
-    """Indexes into the stacks of the profile."""
-
-
-@dataclass(frozen=True, slots=True)
 class SampleProfile:
     """The samples of one recording; a stack is stored once, however often it was seen."""
 
@@ -40,7 +31,8 @@ class SampleProfile:
     mode: str
     """Options that change what a sample means; profiles of different modes are never compared."""
     stacks: tuple[Stack, ...]
-    threads: tuple[Thread, ...]
+    threads: tuple[array[int], ...]
+    """Of each thread its samples in their order: indexes into the stacks."""
     empty_samples: int = 0
     """Number of samples without a frame; they belong to no share."""
     doubt: str = ""

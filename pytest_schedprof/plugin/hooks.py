@@ -105,7 +105,7 @@ def _check_before_the_first_test(config: pytest.Config, settings: Settings) -> N
             kinds_of(config).check(settings.evidence)
         owners = {owner for owner, _, _ in settings.option}
         if owners:
-            owners -= kinds_of(config).with_options(settings.evidence)
+            owners -= {*kinds_of(config).names}
         if names := {*settings.backend, *owners} - {AUTO}:
             backends_of(config).check(sorted(names))
         for owner in sorted(owners):

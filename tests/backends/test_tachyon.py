@@ -39,7 +39,7 @@ def seen(profile: SampleProfile) -> dict[str, int]:
     """Count samples by function."""
     counts: dict[str, int] = {}
     for thread in profile.threads:
-        for index in thread.samples:
+        for index in thread:
             for function in set(profile.stacks[index]):
                 counts[function] = counts.get(function, 0) + 1
     return counts

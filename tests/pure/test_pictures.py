@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_schedprof.backends.pyspy import PySpyBackend
-from pytest_schedprof.backends.sampling import WRITERS, check_formats
+from pytest_schedprof.backends.sampling import WRITERS
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.formats.pictures import WIDTH, frame_spans, write_flamegraph, write_raw
 from pytest_schedprof.formats.speedscope import Frame, Samples, SpeedscopeFile
@@ -111,8 +111,8 @@ def test_flame_graph_is_xml_and_fits_its_page(file: SpeedscopeFile) -> None:
 
 
 def test_formats_are_checked_and_nothing_is_made_unasked() -> None:
-    check_formats("pyspy", ["speedscope", *WRITERS])
+    PySpyBackend(rate_hz=100, options={"formats": ["speedscope", *WRITERS]})
     with pytest.raises(SettingsError, match=r"pyspy\.formats must be of flamegraph, raw, "):
-        check_formats("pyspy", ["svg"])
+        PySpyBackend(rate_hz=100, options={"formats": ["svg"]})
     backend = PySpyBackend(rate_hz=100, options={"formats": ["speedscope"]})
     assert backend.extras(b"garbage") == {}

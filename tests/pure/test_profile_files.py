@@ -100,7 +100,7 @@ def test_one_stack_written_in_two_ways_is_one_stack_of_the_profile() -> None:
     text = json.dumps(samples_file(("a", [[0, 1], [0, 1]]))).replace("[0, 1]", "[ 0 ,1 ]", 1)
     profile = profile_of(read_speedscope(text.replace(" ,", "\r\n,").encode()))
     assert len(profile.stacks) == 1
-    assert profile.threads[0].samples.tolist() == [0, 0]
+    assert profile.threads[0].tolist() == [0, 0]
 
 
 def test_a_file_cut_off_anywhere_is_recognised() -> None:
@@ -181,7 +181,7 @@ def test_what_was_written_is_read(
     named = profile_of(file)
     assert named.empty_samples == sum(samples.count([]) for _, samples in threads)
     names = [f"{(frame['file'] or '').rpartition('/')[2]}:{frame['name']}" for frame in FRAMES]
-    assert [[named.stacks[index] for index in thread.samples] for thread in named.threads] == [
+    assert [[named.stacks[index] for index in thread] for thread in named.threads] == [
         [tuple(names[frame] for frame in sample) for sample in samples if sample]
         for _, samples in threads
     ]
