@@ -126,7 +126,7 @@ def examples(page: str) -> list[str]:
 @pytest.mark.slow
 def test_examples_of_the_pages_run(project: Project) -> None:
     for name, page in (("readme", "README.md"), ("limits", "docs/limits.md")):
-        (project.path / f"test_{name}.py").write_text(examples(page)[0])
+        (project.path / f"test_example_of_{name}.py").write_text(examples(page)[0])
     project.run("--schedprof=cputime", "--schedprof-workers=1").assert_outcomes(passed=2)
     assert len(project.run_record().tests) == 2
 
