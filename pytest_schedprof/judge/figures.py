@@ -65,10 +65,9 @@ in other sessions there were none. One message more per task is 5e-3."""
 
 UNSTEADY_TRAFFIC = 0.2
 """Assumed standard deviation of messages and their bytes, as a fraction, with fewer than three
-rounds: 2.06 and 3.01 messages per
-task were measured of the same code, in two rounds each. How many are sent in one batch depends on
-who is busy, so rounds that agree in one session say little about the next: with three or more
-rounds 5 % is assumed."""
+rounds: 2.06 and 3.01 messages per task were measured of the same code, in two rounds each. How many
+are sent in one batch depends on who is busy, so rounds that agree in one session say little about
+the next: with three or more rounds 5 % is assumed."""
 
 TIMES = "distributed.scheduler:TaskGroup.add_duration"
 FINISHED = "distributed.scheduler:SchedulerState._transition_processing_memory"

@@ -100,6 +100,7 @@ class Verdict(StrEnum):
 
 
 GRAVEST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
+"""The one order of verdicts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,9 +70,9 @@ def limit_words(results: Sequence[Result]) -> list[str]:
 def skipped_words(results: Sequence[Result]) -> str:
     """Return how many limits could not be judged, and why; empty if there are none."""
     skipped = sum(len(result.unjudged) for result in results)
-    need = "needs" if skipped == 1 else "need"
     if not skipped:
         return ""
+    need = "needs" if skipped == 1 else "need"
     return f"{skipped} skipped ({need} a backend or baseline that was not chosen)"
 
 
