@@ -184,6 +184,9 @@ NOT_COUNTED = (
 over the turn. Neither they nor what they call is ever counted: how often the turn goes back and
 forth depends on how fast the processes are."""
 
+TRANSITION = "distributed.scheduler:SchedulerState._transition"
+"""Called for each transition, of which the scheduler has a count of its own."""
+
 OWN = f"{__name__}:"
 """Begin of the names of functions of this module."""
 
@@ -214,6 +217,8 @@ class CountsRecording(Recording):
         super().__init__(client)
         self.choice, self.ordered = choice, ordered
         self.undo = ExitStack()
+        self.before = 0
+        """Transitions that the scheduler had made before."""
         self.bytecodes = bytecodes
         self.callers = Callers() if is_detailed else None
         left_out, alone = (list(codes_of(names)) for names in clockwork_of(holder))
@@ -238,9 +243,11 @@ class CountsRecording(Recording):
             return False
         put_in_order(self.ordered, self.undo)
         self.traffic.begin()
+        self.before = self.holder.transition_counter
         return True
 
     async def end(self, timeout: float) -> dict[str, Any]:
+        transitions = self.holder.transition_counter - self.before
         self.traffic.end()
         self.counter.end()
         self.undo.close()
@@ -254,7 +261,14 @@ class CountsRecording(Recording):
             **self._details(functions),
         }
         self.content = as_json(record)
-        return {}
+        return {"transitions": transitions, "seen": self._seen(functions, transitions)}
+
+    def _seen(self, functions: dict[str, list[CodeType]], transitions: int) -> int:
+        """Return how many of the transitions were counted: all, if their module is not to be."""
+        module = TRANSITION.partition(":")[0]
+        if self.choice.without(module) or not self.choice.modules(module):
+            return transitions
+        return sum(map(self.counter.calls_of, functions.get(TRANSITION, ())))
 
     def _counted(self, functions: dict[str, list[CodeType]]) -> dict[str, Any]:
         """Return what was counted; it is all the client's if no scheduler ran in this process."""

@@ -107,6 +107,11 @@ TOUCHPOINTS = (
         ),
     ),
     Touchpoint(
+        "agent/counts.py",
+        "counts: each record is doubted, since no transition was seen",
+        ("distributed.scheduler:SchedulerState._transition",),
+    ),
+    Touchpoint(
         "judge/figures.py",
         "comparisons report calls and bytecodes that differ between runs of the same code",
         (

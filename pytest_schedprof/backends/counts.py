@@ -57,10 +57,22 @@ class CountsOptions:
     """Count calls by caller and bytecodes by line, for `schedprof explain`."""
 
 
+class CountsRecording(RemoteRecording):
+    """Doubts counts that are fewer than the scheduler's own."""
+
+    def doubt(self, answer: Mapping[str, Any]) -> str:
+        if answer["seen"] >= answer["transitions"]:
+            return ""
+        return (
+            f"counts saw {answer['seen']} of the scheduler's {answer['transitions']} transitions: "
+            "another tool, such as coverage, may have taken the interpreter's hook meanwhile"
+        )
+
+
 class WithClient:
     """A recording on the scheduler, beside which the client's code is counted own."""
 
-    def __init__(self, recording: RemoteRecording, own: ClientCounts) -> None:
+    def __init__(self, recording: Recording, own: ClientCounts) -> None:
         self._recording, self._own = recording, own
 
     def stop(self, *, timeout_s: float) -> RawProfile:
@@ -102,6 +114,7 @@ class CountsBackend(RemoteBackend):
     disturbs = True
     is_reproduced = True
     module = agent
+    recording = CountsRecording
 
     def prepare(self) -> None:
         named = [pattern.partition(":")[0] for pattern in self.patterns if ":" in pattern]
@@ -116,7 +129,7 @@ class CountsBackend(RemoteBackend):
         return {**super().settings, "modules": list(self.modules)}
 
     def begun(self, target: Target, answer: Mapping[str, Any]) -> Recording:
-        recording = RemoteRecording(target, answer, self)
+        recording = super().begun(target, answer)
         is_everything = EVERYTHING in self.options.modules and self.options.bytecodes
         if not (answer["is_timed"] and is_everything):
             return recording

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -244,6 +245,29 @@ def test_another_tracer_is_refused_and_left_alone(control: Control) -> None:
             CountsBackend(rate_hz=100, options={}).start(control, timeout_s=30)
     finally:
         control.call(untrace)
+
+
+def take_hook(dask_scheduler: Any = None) -> None:
+    import sys
+
+    if hasattr(sys, "monitoring"):
+        for number in (3, 4):
+            if sys.monitoring.get_tool(number):
+                sys.monitoring.register_callback(number, sys.monitoring.events.PY_START, None)
+    sys.settrace(None)
+
+
+def test_counts_are_doubted_if_another_tool_took_the_hook(
+    cluster: LocalProcesses, control: Control
+) -> None:
+    recorder = Recorder(control, [CountsBackend(rate_hz=100, options={})], 30.0)
+    with Client(cluster.address) as client, recorder.round():
+        control.call(take_hook)
+        wait(client.map(inc, range(TASKS), pure=False))
+    clean(control)
+    ((segment,),) = recorder.rounds
+    made = r"counts saw \d+ of the scheduler's [1-9]\d\d transitions: another tool"
+    assert re.match(made, segment.raw["counts"].doubt)
 
 
 @pytest.mark.parametrize("options", [{"bytecodes": "perhaps"}, {"modules": 3}, {"depth": 3}])
