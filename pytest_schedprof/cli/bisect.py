@@ -300,7 +300,7 @@ def _measure_release(arguments: argparse.Namespace, release: str, place: Path) -
         raise ClusterError(f"schedprof: pytest exited with {status}: {words}") from None
     except subprocess.TimeoutExpired:
         raise ClusterError(f"schedprof: pytest did not end in {SESSION_S:g} s") from None
-    versions = results[0].environment.versions if results[0].environment else {}
+    versions = results[0].environment.versions
     if versions.get(arguments.package, release) != release:
         raise SettingsError(
             f"schedprof: the test imports {arguments.package} {versions[arguments.package]} and "

@@ -37,10 +37,10 @@ class KeptSide:
 
     def sources(self) -> dict[Function, Source]:
         """Return the sources that its run has of its scheduler's functions."""
-        environment = self.result.environment
-        if self.run is None or environment is None or not environment.code:
+        code = self.result.environment.code
+        if self.run is None or not code:
             return {}
-        sources = read_sources(self.run, environment.code)
+        sources = read_sources(self.run, code)
         return {name: source for name, source in sources.items() if source.text}
 
     def counts(self, backend: BackendResult) -> list[CountsFile]:

@@ -444,7 +444,7 @@ def _explanation(
 
 def _notes(pair: Pair, measured: BackendResult, before: Accounts, after: Accounts) -> Iterator[str]:
     """Yield what is not known, and how to learn it."""
-    pythons = [side.result.environment.minor_python for side in pair if side.result.environment]
+    pythons = [side.result.environment.minor_python for side in pair]
     if measured.backend == COUNTS and len(set(pythons)) > 1:
         yield OTHER_PYTHON.format(before=pythons[0], after=pythons[1])
     if measured.backend == COUNTS and Measurement(pair[1].result, measured).is_in_process:

@@ -118,26 +118,26 @@ class Measurement:
 
     @property
     def python(self) -> str:
-        return self.result.environment.minor_python if self.result.environment else ""
+        return self.result.environment.minor_python
 
     @cached_property
     def is_in_process(self) -> bool:
         """Whether the scheduler shared its process with the test, workers and clients."""
-        return self.result.is_own_virtual or kind_of(self.result) == IN_PROCESS
+        return self.result.is_own_virtual or self.result.cluster.kind == IN_PROCESS
 
     @property
     def is_virtual(self) -> bool:
-        return self.result.is_own_virtual or kind_of(self.result) == VIRTUAL
+        return self.result.is_own_virtual or self.result.cluster.kind == VIRTUAL
 
     @property
     def hash_seed(self) -> str:
         """Hash seed of the scheduler's interpreter, `random`, or empty if it is not known."""
-        return self.result.environment.hash_seed if self.result.environment else ""
+        return self.result.environment.hash_seed
 
     @property
     def test_hash_seed(self) -> str:
         """The same of the test's process: a number if it would be the same in other sessions."""
-        return self.result.environment.test_hash_seed if self.result.environment else ""
+        return self.result.environment.test_hash_seed
 
     @property
     def graphs(self) -> tuple[str, ...]:
@@ -437,10 +437,6 @@ class Measurement:
         share, cpu = self.share(subject, typical), self.cpu
         error = self.busy * hypot(share.error * cpu.value, cpu.error * share.value)
         return Figure(share.value * self.busy * cpu.value, error, share.freedom)
-
-
-def kind_of(result: Result) -> str:
-    return result.cluster.kind if result.cluster else ""
 
 
 def owner_of_subject(subject: str) -> str:

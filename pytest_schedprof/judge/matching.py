@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from pytest_schedprof.judge.estimate import MIN_ROUNDS
-from pytest_schedprof.judge.figures import Measurement, kind_of
+from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.model.comparison import Setting
 from pytest_schedprof.model.limit import MIN_SAMPLES
 from pytest_schedprof.model.metric import DECISIONS, INSTRUCTIONS, METRICS, Subject
@@ -80,7 +80,7 @@ def doubt_of_sides(before: Measurement, after: Measurement) -> str:
 
 def another_kind(before: Result, after: Result) -> str:
     """Return that another kind of cluster ran the test, empty if it is the same."""
-    return _differing("kind of cluster", kind_of(before), kind_of(after))
+    return _differing("kind of cluster", before.cluster.kind, after.cluster.kind)
 
 
 def _differing(fact: str, before: str, after: str) -> str:
@@ -208,9 +208,7 @@ def obstacle_to_metric(
 
 def another_machine(before: Result, after: Result) -> str:
     """Return that times are not comparable if the machines differ or are unknown."""
-    machines = [
-        side.environment.scheduler_machine if side.environment else "" for side in (before, after)
-    ]
+    machines = [side.environment.scheduler_machine for side in (before, after)]
     if machines[0] == machines[1] and all(machines):
         return ""
     return (
@@ -223,11 +221,9 @@ def _another_platform(before: Result, after: Result) -> str:
     """Return that instructions are not comparable if processors, kernels or C libraries differ."""
     one, other = (
         f"{side.environment.scheduler_machine}, {side.environment.scheduler_platform}"
-        if side.environment
-        else "unknown"
         for side in (before, after)
     )
-    if one == other != "unknown":
+    if one == other:
         return ""
     return f"instructions are of another processor, kernel or C library: {one} and {other}"
 
@@ -238,14 +234,12 @@ def differing_settings(before: Result, after: Result) -> tuple[Setting, ...]:
     What was found counts if a setting is known by both. What only one side knows differs only if it
     was given: the options of two releases are not the same.
     """
-    pairs: dict[str, tuple[str, str]] = {}
-    if before.cluster and after.cluster:
-        one, other = (
-            {name.removeprefix(DASKS): value for name, value in (cluster.options or {}).items()}
-            for cluster in (before.cluster, after.cluster)
-        )
-        names = sorted(one.keys() | other.keys())
-        pairs = {name: (one.get(name, UNSET), other.get(name, UNSET)) for name in names}
+    one, other = (
+        {name.removeprefix(DASKS): value for name, value in side.cluster.options.items()}
+        for side in (before, after)
+    )
+    names = sorted(one.keys() | other.keys())
+    pairs = {name: (one.get(name, UNSET), other.get(name, UNSET)) for name in names}
     one, other = _measured_settings(before), _measured_settings(after)
     pairs |= {name: (one[name], other[name]) for name in one if name in other}
     return tuple(Setting(name, *pair) for name, pair in pairs.items() if pair[0] != pair[1])
@@ -254,16 +248,15 @@ def differing_settings(before: Result, after: Result) -> tuple[Setting, ...]:
 def _measured_settings(result: Result) -> dict[str, str]:
     """Return the settings that were found in the cluster, not those that were given for it."""
     cluster, environment = result.cluster, result.environment
-    settings: dict[str, str] = {}
-    if cluster:
-        settings |= {"workers": str(cluster.workers), "threads": cluster.threads_per_worker}
-    if environment:
-        settings["Python"] = environment.minor_python
-        if environment.event_loop:
-            settings["distributed.admin.event-loop"] = environment.event_loop
-        options = sorted(environment.configuration.items())
-        settings |= {f"{SECTION}{name}": value for name, value in options}
-    return settings
+    settings = {
+        "workers": str(cluster.workers),
+        "threads": cluster.threads_per_worker,
+        "Python": environment.minor_python,
+    }
+    if environment.event_loop:
+        settings["distributed.admin.event-loop"] = environment.event_loop
+    options = sorted(environment.configuration.items())
+    return settings | {f"{SECTION}{name}": value for name, value in options}
 
 
 def alike(earlier: Sequence[Measurement], after: Measurement) -> list[Measurement]:

@@ -85,8 +85,7 @@ def _nights(
     nights: dict[Setting, list[Night]] = defaultdict(list)
     for run, result in results_of(runs, test_id, archive.skipped):
         if result.is_usable:
-            versions = result.environment.versions if result.environment else {}
-            version = versions.get("distributed", "")
+            version = result.environment.versions.get("distributed", "")
             moment = Moment(run.run_id, run.started_at, run.commit, version)
             for setting, amounts in _settings(result):
                 nights[setting].append((moment, amounts))
@@ -104,11 +103,11 @@ def _settings(result: Result) -> Iterator[tuple[Setting, dict[Name, Amount]]]:
                 result.test_id,
                 backend.backend,
                 backend.mode,
-                environment.minor_python if environment else "",
-                cluster.kind if cluster else "",
-                cluster.workers if cluster else 0,
+                environment.minor_python,
+                cluster.kind,
+                cluster.workers,
                 backend.window.scales,
-                environment.scheduler_machine if environment and not is_exact else "",
+                "" if is_exact else environment.scheduler_machine,
                 backend.window.rounds > max(1, len(backend.window.scales)),
             )
             yield setting, {n: amounts[n] for n in amounts if METRICS[n[0]].is_exact == is_exact}

@@ -73,8 +73,8 @@ class ClusterFacts:
     workers: int
     threads: int
     """Threads of all workers together."""
-    options: dict[str, str] | None = None
-    """Options of the cluster, as they were given; None in records without them."""
+    options: dict[str, str] = field(default_factory=dict)
+    """Options of the cluster, as they were given."""
 
     @property
     def threads_per_worker(self) -> str:
@@ -288,8 +288,8 @@ class Result:
     test_id: str
     outcome: str
     started_at: str
-    cluster: ClusterFacts | None
-    environment: Environment | None
+    cluster: ClusterFacts
+    environment: Environment
     confidence: float
     """Confidence level of each one-sided bound."""
     schedprof_version: str
@@ -325,7 +325,7 @@ class Result:
     @property
     def is_own_virtual(self) -> bool:
         """Whether the test made its own cluster, of which all takes turns and all counts."""
-        return self.cluster is not None and self.cluster.kind == OWN_VIRTUAL
+        return self.cluster.kind == OWN_VIRTUAL
 
     @property
     def has_regressed(self) -> bool:

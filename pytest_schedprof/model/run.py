@@ -97,16 +97,15 @@ def identities(results: Iterable[Result]) -> set[object]:
 
 def _identities(result: Result) -> Iterator[object]:
     environment = result.environment
-    if not result.is_usable or environment is None:
+    if not result.is_usable:
         return
     configuration = tuple(sorted(environment.configuration.items()))
-    size = result.cluster.size if result.cluster else ""
-    options = tuple(sorted(((result.cluster and result.cluster.options) or {}).items()))
+    options = tuple(sorted(result.cluster.options.items()))
     place = (
         environment.minor_python,
         environment.event_loop,
         environment.scheduler_machine,
-        size,
+        result.cluster.size,
         options,
         configuration,
     )

@@ -306,9 +306,7 @@ class Collector:
         unmatched = [Line(text) for text in unmatched_in(config, results)]
         yield from capped(unmatched, verbosity)
         yield from map(Line, self._unused(results))
-        in_process = [
-            result for result in results if result.cluster and result.cluster.kind == IN_PROCESS
-        ]
+        in_process = [result for result in results if result.cluster.kind == IN_PROCESS]
         if in_process and session_settings(config).against is not None:
             yield Line(
                 f"not compared: {counted(len(in_process), 'test')} without the fixture "

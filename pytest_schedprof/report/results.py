@@ -97,23 +97,17 @@ def left_out_words(backend: BackendResult) -> str:
 
 def environment_notes(results: Iterable[Result]) -> list[str]:
     """Return how versions differ, each note once."""
-    environments = (result.environment for result in results)
     return list(
-        dict.fromkeys(
-            text for environment in environments if environment for text in environment.differences
-        )
+        dict.fromkeys(text for result in results for text in result.environment.differences)
     )
 
 
 def validating_tests(results: Iterable[Result]) -> str:
     """Return how many tests had a scheduler in their process that validated itself, or nothing."""
-    environments = (
-        result.environment
-        for result in results
-        if result.environment and result.cluster and result.cluster.kind == IN_PROCESS
-    )
     count = sum(
-        environment.configuration.get("validate") == VALIDATED for environment in environments
+        result.environment.configuration.get("validate") == VALIDATED
+        for result in results
+        if result.cluster.kind == IN_PROCESS
     )
     if not count:
         return ""
@@ -138,19 +132,17 @@ def started_fact(started_at: str) -> Fact:
     return Fact("started", started_at[:19].replace("T", " ") + " UTC")
 
 
-def machine_facts(environment: Environment | None) -> Iterator[Fact]:
+def machine_facts(environment: Environment) -> Iterator[Fact]:
     """Return where the scheduler ran, and of what versions."""
-    if environment is not None:
-        versions = [*main_versions(environment), f"Python {environment.scheduler_python}"]
-        yield Fact("versions", ", ".join(versions))
-        yield Fact("machine", environment.scheduler_machine or environment.machine)
+    versions = [*main_versions(environment), f"Python {environment.scheduler_python}"]
+    yield Fact("versions", ", ".join(versions))
+    yield Fact("machine", environment.scheduler_machine or environment.machine)
 
 
 def facts_of_test(result: Result) -> Iterator[Fact]:
     """Return when and where a test was measured."""
     yield started_fact(result.started_at)
-    if result.cluster:
-        yield Fact("cluster", result.cluster.size)
+    yield Fact("cluster", result.cluster.size)
     yield from machine_facts(result.environment)
 
 
@@ -160,11 +152,11 @@ def facts_of_settings(result: Result) -> Iterator[Fact]:
     for backend in result.backends:
         options = ", ".join(f"{key}={value}" for key, value in backend.settings.items())
         yield Fact(backend.backend, options or "no options")
-    if environment := result.environment:
-        yield Fact("platform", environment.scheduler_platform)
-        yield from (Fact(*item) for item in environment.versions.items())
-        yield from (Fact("differs", text) for text in environment.differences)
-        yield from (Fact(*item) for item in environment.configuration.items())
+    environment = result.environment
+    yield Fact("platform", environment.scheduler_platform)
+    yield from (Fact(*item) for item in environment.versions.items())
+    yield from (Fact("differs", text) for text in environment.differences)
+    yield from (Fact(*item) for item in environment.configuration.items())
 
 
 def facts_of_run(run: Run, results: Sequence[Result]) -> Iterator[Fact]:
@@ -178,10 +170,9 @@ def facts_of_run(run: Run, results: Sequence[Result]) -> Iterator[Fact]:
         yield Fact("pytest", "has not ended: the session was killed, or is still running")
     elif run.exit_status:
         yield Fact("pytest", f"ended with exit status {run.exit_status}")
-    environments = (result.environment for result in results if result.environment)
-    yield from machine_facts(next(environments, None))
-    if sizes := dict.fromkeys(result.cluster.size for result in results if result.cluster):
-        yield Fact("cluster", "; ".join(sizes))
+    if results:
+        yield from machine_facts(results[0].environment)
+        yield Fact("cluster", "; ".join(dict.fromkeys(result.cluster.size for result in results)))
 
 
 def counts_of_run(verdicts: Sequence[Verdict], results: Sequence[Result]) -> str:

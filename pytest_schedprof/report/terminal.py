@@ -259,12 +259,11 @@ def unprofiled_lines(tests: Mapping[str, str], verbosity: int) -> Iterator[Line]
 
 
 def _facts(result: Result) -> Iterator[str]:
-    if result.cluster:
-        yield f"cluster: {result.cluster.size}"
-    if environment := result.environment:
-        facts = [f"Python {environment.scheduler_python}", environment.scheduler_machine]
-        facts += main_versions(environment)
-        yield f"measured: {result.started_at}, {', '.join(filter(None, facts))}"
+    yield f"cluster: {result.cluster.size}"
+    environment = result.environment
+    facts = [f"Python {environment.scheduler_python}", environment.scheduler_machine]
+    facts += main_versions(environment)
+    yield f"measured: {result.started_at}, {', '.join(filter(None, facts))}"
 
 
 def _baseline_lines(results: Sequence[Result], verbosity: int) -> Iterator[Line]:

@@ -226,7 +226,6 @@ def test_timed_figures_of_two_machines_are_two_series_and_exact_ones_are_one(
     store = into(tmp_path)
     for number, machine in enumerate(["slow x 2", "quick x 8"]):
         of_run = numbered(number)
-        assert of_run.environment is not None
         environment = replace(of_run.environment, scheduler_machine=machine)
         store(f"{number}/run.json", encode(run_of(number)))
         store(f"{number}/tests/one/result.json", encode(replace(of_run, environment=environment)))

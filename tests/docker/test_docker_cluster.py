@@ -119,8 +119,8 @@ def test_one_project_for_the_session(project: Project, nothing_left: Callable[[]
     result.assert_outcomes(passed=2)
     assert nothing_left()
     records = list(project.results().values())
-    assert {record.cluster.kind for record in records if record.cluster} == {"docker"}
-    assert len({record.cluster.address for record in records if record.cluster}) == 1
+    assert {record.cluster.kind for record in records} == {"docker"}
+    assert len({record.cluster.address for record in records}) == 1
 
 
 def test_containers_are_removed_though_their_keeper_was_killed(

@@ -53,7 +53,6 @@ def test_fixture_of_the_user(project: Project, address: str) -> None:
     project.run("--schedprof=cputime").assert_outcomes(passed=8)
     assert len(project.run_record().tests) == 8
     for record in project.results().values():
-        assert record.cluster is not None
         assert record.cluster.kind == "attached"
         assert shares_in(record).busy_samples
 

@@ -111,9 +111,7 @@ def test_marked_tests_pass_or_fail_and_their_artifacts_say_what_was_seen(project
     assert record.test_id == "test_it.py::test_tasks"
     assert backend.window.tasks == 200
     assert backend.window.segments[0].transitions > 200 * 4
-    assert record.cluster is not None
     assert (record.cluster.kind, record.cluster.workers) == ("local", 4)
-    assert record.environment is not None
     assert "distributed" in record.environment.versions
     assert (backend.backend, backend.settings["rate_hz"]) == ("pyspy", 100.0)
     assert backend.artifacts == ("scheduler.pyspy.speedscope.json",)

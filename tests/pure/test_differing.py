@@ -67,7 +67,6 @@ def environment(**facts: Any) -> Environment:
         ),
         ({}, {"environment": environment(event_loop="uvloop")}, []),
         ({}, {"environment": environment(scheduler_python="3.12.1")}, [("Python", "3.11", "3.12")]),
-        ({}, {"environment": None, "cluster": None}, []),
     ],
 )
 def test_settings_that_differ_are_found_in_the_records(

@@ -38,7 +38,6 @@ from pytest_schedprof.report.results import (
     environment_notes,
     evidence_notes,
     facts_of_run,
-    facts_of_test,
     notes_of,
     waited_words,
 )
@@ -253,7 +252,7 @@ OTHERS = replace(ENVIRONMENT, versions={"dask": "2"}, test_versions={"dask": "1"
 
 def test_facts_of_several_tests_have_one_line() -> None:
     results = [measured(COUNTED, environment=OTHERS, baseline="main")] * 2
-    differences = environment_notes([*results, measured(COUNTED, environment=None)])
+    differences = environment_notes([*results, measured(COUNTED)])
     assert differences == ["dask is 1 where the tests run and 2 where the scheduler does"]
     assert baseline_names([*results, measured(COUNTED)]) == ["main"]
 
@@ -267,9 +266,7 @@ def test_a_run_has_its_commit_and_what_its_tests_share() -> None:
     assert facts["cluster"] == "simulated, 16 workers, 16 threads"
     assert facts["machine"] == "a processor x 2"
     plain = Run("run-1", "2026-01-01T00:00:00+00:00", 0)
-    bare = measured(COUNTED, environment=None, cluster=None)
-    for started in (facts_of_run(plain, []), facts_of_test(bare)):
-        assert [fact.label for fact in started] == ["started"]
+    assert [fact.label for fact in facts_of_run(plain, [])] == ["started"]
 
 
 def test_notes_of_evidence_come_once() -> None:
@@ -386,7 +383,7 @@ def result(*, cpu: float = 0.5, **facts: Any) -> Result:
     """A result with forty functions."""
     window = Window(1, (Segment(1.25, cpu, 3000, 6000),))
     backend = replace(SAMPLED, backend="pyspy", mode="gil", window=window, shares=SHARES)
-    return measured(replace(backend, **facts), cluster=None, environment=None)
+    return measured(replace(backend, **facts))
 
 
 def compared(changes: int, test_id: str) -> Comparison:
