@@ -42,6 +42,9 @@ def inc(x):
 # It is sent by value, so the processes of clusters need not import this file and its imports.
 inc.__qualname__ = "sent.inc"
 
+# On a slow machine the cluster of gen_cluster takes longer to start than distributed allows.
+PATIENT = {"timeout": 300, "config": {"distributed.comm.timeouts.connect": "300s"}}
+
 def burn(scheduler, seconds=1.0):
     # Work that the scheduler itself does, so that its samples are the same on any machine.
     def burn_scheduler_cpu(dask_scheduler, seconds):

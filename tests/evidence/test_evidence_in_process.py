@@ -22,7 +22,7 @@ def total(one, other):
 LIMITS = ["transfers(count) <= 2", "transfers(bytes) <= 1kB"]
 
 @pytest.mark.schedprof(*LIMITS, backend="cputime", rounds=2, evidence="span,tasks")
-@gen_cluster(client=True)
+@gen_cluster(client=True, **PATIENT)
 async def test_it(c, s, a, b):
     left = c.submit(bytes, 100_000, workers=[a.address])
     right = c.submit(bytes, 10, workers=[b.address])
@@ -31,13 +31,13 @@ async def test_it(c, s, a, b):
         await c.submit(total, left, right, workers=[b.address])
 
 @pytest.mark.schedprof(backend="cputime", evidence="tasks")
-@gen_cluster(client=True)
+@gen_cluster(client=True, **PATIENT)
 async def test_that_breaks_its_observer(c, s, a, b):
     s._schedprof_task_stream = None
     await c.submit(total, b"1", b"2")
 
 @pytest.mark.schedprof("memory(unmanaged) <= 40GiB", backend="cputime")
-@gen_cluster(client=True)
+@gen_cluster(client=True, **PATIENT)
 async def test_memory(c, s, a, b):
     for _ in range(10):
         await c.submit(inc, 1, pure=False)

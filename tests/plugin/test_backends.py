@@ -83,12 +83,12 @@ def test_fixture(schedprof_scheduler):
     schedprof_scheduler.client.submit(inc, 1).result()
 
 @pytest.mark.schedprof
-@gen_cluster(client=True)
+@gen_cluster(client=True, **PATIENT)
 async def test_in_process(c, s, a, b):
     await c.submit(inc, 1)
 
 @pytest.mark.schedprof("calls(distributed.scheduler:*) <= 1000", backend="counts,cputime")
-@gen_cluster(client=True)
+@gen_cluster(client=True, **PATIENT)
 async def test_named(c, s, a, b):
     await c.submit(inc, 1)
 """

@@ -289,13 +289,13 @@ def planted():
     uproot("distributed.scheduler")
 
 @pytest.mark.schedprof(backend="counts")
-@gen_cluster(client=True, timeout=300)
+@gen_cluster(client=True, **PATIENT)
 async def test_same(c, s, a, b):
     await wait(c.map(inc, range(20)))
 
 @pytest.mark.usefixtures("planted")
 @pytest.mark.schedprof(backend="counts")
-@gen_cluster(client=True, timeout=300)
+@gen_cluster(client=True, **PATIENT)
 async def test_planted(c, s, a, b):
     await wait(c.map(inc, range(20)))
 """

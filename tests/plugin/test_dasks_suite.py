@@ -45,19 +45,21 @@ import pytest
 from distributed import Client, Scheduler, Worker, wait
 from distributed.utils_test import gen_cluster, gen_test, inc
 
-@gen_cluster(client=True, timeout=300)
+PATIENT = {"timeout": 300, "config": {"distributed.comm.timeouts.connect": "300s"}}
+
+@gen_cluster(client=True, **PATIENT)
 async def test_first(c, s, a, b):  # the first one of a suite leaks two descriptors of its own
     await c.submit(inc, 1)
 
 LIMIT = "calls(distributed.scheduler:SchedulerState._transition) <= 6.5"
 
 @pytest.mark.schedprof(LIMIT, backend=BACKENDS)
-@gen_cluster(client=True, timeout=300)
+@gen_cluster(client=True, **PATIENT)
 async def test_gen_cluster(c, s, a, b):
     await wait(c.map(inc, range(20)))
 
 @pytest.mark.schedprof("duration(inc) <= 100s", backend="cputime", evidence="all", rounds=2)
-@gen_cluster(client=True, timeout=300)
+@gen_cluster(client=True, **PATIENT)
 async def test_evidence(c, s, a, b):
     from pytest_schedprof import measure
     await wait(c.map(inc, range(10)))
@@ -65,7 +67,7 @@ async def test_evidence(c, s, a, b):
         await wait(c.map(inc, range(50), pure=False))
 
 @pytest.mark.schedprof(backend="cputime", evidence="all")
-@gen_cluster(client=True, timeout=300)  # looks for processes that the body left
+@gen_cluster(client=True, **PATIENT)  # looks for processes that the body left
 async def test_local_scheduler_beside(c, s, a, b):
     assert dask.get({"x": (inc, 1)}, "x") == 2
 

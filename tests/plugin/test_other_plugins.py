@@ -13,7 +13,7 @@ GEN_CLUSTER = """
 from distributed.utils_test import gen_cluster
 
 @pytest.mark.schedprof("cpu <= 1s", backend="cputime")
-@gen_cluster(client=True, timeout=300)
+@gen_cluster(client=True, **PATIENT)
 async def test_it(c, s, a, b):
     await wait(c.map(inc, range(20)))
 """
@@ -25,7 +25,7 @@ def marked(backend):
     return pytest.param(backend, marks=pytest.mark.schedprof(backend=backend), id=backend)
 
 @pytest.mark.parametrize("backend", [marked(name) for name in NAMES])
-@gen_cluster(client=True, timeout=300)
+@gen_cluster(client=True, **PATIENT)
 async def test_it(c, s, a, b, backend):
     await wait(c.map(inc, range(5)))
 """
@@ -101,13 +101,13 @@ from distributed.utils_test import gen_cluster
     pytest.param(marks=pytest.mark.timeout(300, method=method), id=method)
     for method in ("signal", "thread")
 ])
-@gen_cluster(client=True, timeout=300)
+@gen_cluster(client=True, **PATIENT)
 async def test_in_time(c, s, a, b):
     await wait(c.map(inc, range(20)))
 
 @pytest.mark.schedprof("cpu <= 1s", backend=["cputime", "pyspy"])
 @pytest.mark.timeout(300, method="signal", func_only=True)
-@gen_cluster(client=True, timeout=300)
+@gen_cluster(client=True, **PATIENT)
 async def test_too_long(c, s, a, b):
     signal.setitimer(signal.ITIMER_REAL, 0.1)  # the time that was given is over
     while True:

@@ -84,7 +84,7 @@ TRANSITIONS = "calls(distributed.scheduler:SchedulerState._transition)"
         "share(@transitions) <= 99%", backend=name, rate=200), id=name)
     for name in ("pyspy", "cputime")
 ])
-@gen_cluster(client=True, timeout=300)
+@gen_cluster(client=True, **PATIENT)
 async def test_samples(c, s, a, b):
     for _ in range(3):
         await wait(c.map(inc, range(150), pure=False))
@@ -96,19 +96,19 @@ def counted(name, most, count):
 @pytest.mark.parametrize("count", [
     counted("one", 6.1, 50), counted("another", 6.1, 50), counted("broken", 4, 10)
 ])
-@gen_cluster(client=True, timeout=300)
+@gen_cluster(client=True, **PATIENT)
 async def test_counts(c, s, a, b, count):
     for _ in range(2):
         await wait(c.map(inc, range(count), pure=False))
 
 @pytest.mark.schedprof("bytes_in <= 100kB", "messages_in <= 20", backend="counts")
-@gen_cluster(client=True, timeout=300)
+@gen_cluster(client=True, **PATIENT)
 async def test_data_that_the_scheduler_never_saw(c, s, a, b):
     await c.scatter([bytes(5_000_000)], direct=True)
     await wait(c.map(inc, range(10)))
 
 @pytest.mark.schedprof("share(@graph-intake) <= 40%", "share(@comm) <= 1%", backend="cputime")
-@gen_cluster(client=True, timeout=300)
+@gen_cluster(client=True, **PATIENT)
 async def test_a_graph_that_the_test_builds(c, s, a, b):
     began = time.process_time()
     while time.process_time() - began < 1:
@@ -158,7 +158,7 @@ def test_before(idle):
     pass
 
 @pytest.mark.schedprof(backend="cputime", rate=200)
-@gen_cluster(client=True, timeout=300)
+@gen_cluster(client=True, **PATIENT)
 async def test_beside_an_idle_one(c, s, a, b):
     await wait(c.map(inc, range(100), pure=False))
 """,
@@ -262,7 +262,7 @@ from distributed.utils_test import gen_cluster
 
 pytestmark = pytest.mark.schedprof(backend="cputime")
 
-@gen_cluster(client=True, timeout=300)
+@gen_cluster(client=True, **PATIENT)
 async def test_with_a_scheduler(c, s, a, b):
     await wait(c.map(inc, range(100), pure=False))
 
