@@ -184,8 +184,8 @@ NOT_COUNTED = (
 over the turn. Neither they nor what they call is ever counted: how often the turn goes back and
 forth depends on how fast the processes are."""
 
-TRANSITION = "distributed.scheduler:SchedulerState._transition"
-"""Called for each transition, of which the scheduler has a count of its own."""
+SCHEDULER = "distributed.scheduler"
+"""Module of the state machine, which has a count of its own of its transitions."""
 
 OWN = f"{__name__}:"
 """Begin of the names of functions of this module."""
@@ -261,14 +261,15 @@ class CountsRecording(Recording):
             **self._details(functions),
         }
         self.content = as_json(record)
-        return {"transitions": transitions, "seen": self._seen(functions, transitions)}
+        return {"transitions": transitions, "seen": self._seen(transitions)}
 
-    def _seen(self, functions: dict[str, list[CodeType]], transitions: int) -> int:
-        """Return how many of the transitions were counted: all, if their module is not to be."""
-        module = TRANSITION.partition(":")[0]
-        if self.choice.without(module) or not self.choice.modules(module):
+    def _seen(self, transitions: int) -> int:
+        """Return how many of the transitions were counted: all, if that cannot be known."""
+        state = getattr(sys.modules.get(SCHEDULER), "SchedulerState", None)
+        method = getattr(state, "_transition", None)
+        if method is None or self.choice.without(SCHEDULER) or not self.choice.modules(SCHEDULER):
             return transitions
-        return sum(map(self.counter.calls_of, functions.get(TRANSITION, ())))
+        return self.counter.calls_of(inspect.unwrap(method).__code__)
 
     def _counted(self, functions: dict[str, list[CodeType]]) -> dict[str, Any]:
         """Return what was counted; it is all the client's if no scheduler ran in this process."""

@@ -211,7 +211,7 @@ def test_a_seed_draws_what_is_late_and_a_failure_tells_what_must_come_together(
             "E *schedprof: under seed *: it passes with nothing drawn, and fails if",
             "E * at * is * ms late",
             "E *A race of the test, which looks too early: it passes if it waits for a second "
-            "before line 33 of test_it.py.",
+            "before line 36 of test_it.py.",
         ]
     )
     failed = [name for name, result in project.results().items() if result.outcome == "failed"]
