@@ -333,7 +333,7 @@ def shares_in(result: Result) -> SampledShares:
     return backend.shares
 
 
-def wait_for(condition: Callable[[], bool], state: str, timeout_s: float = 60) -> None:
+def wait_for(condition: Callable[[], bool], state: str, timeout_s: float = 200) -> None:
     """Poll until the condition holds; for conditions that cannot notify."""
     assert settle(condition, timeout_s), f"waited {timeout_s:g} s for {state}"
 

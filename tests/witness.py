@@ -15,7 +15,7 @@ KINDS = {"local": LocalProcesses, "simulated": SimulatedCluster}
 @contextmanager
 def opened(kind: str, workers: int = 2) -> Iterator[SchedulerUnderTest]:
     """Open a scheduler with workers, as the fixture does for a test."""
-    cluster = KINDS[kind](workers, timeout_s=30)
+    cluster = KINDS[kind](workers, timeout_s=200)
     try:
         with (
             Control(cluster.address) as control,

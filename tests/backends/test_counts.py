@@ -35,7 +35,7 @@ def record(
     cluster: LocalProcesses, control: Control, backend: CountsBackend, rounds: int = 1
 ) -> list[CostProfile]:
     """Costs of so many identical rounds of independent tasks."""
-    recorder = Recorder(control, [backend], 30.0)
+    recorder = Recorder(control, [backend], 200.0)
     for _ in range(rounds):
         with Client(cluster.address) as client, recorder.round():
             wait(client.map(inc, range(TASKS), pure=False))
@@ -51,7 +51,7 @@ def cluster() -> Any:
 
     With several, costs also depend on which of them was idle when.
     """
-    cluster = LocalProcesses(1, timeout_s=30)
+    cluster = LocalProcesses(1, timeout_s=200)
     with Client(cluster.address) as client, Control(cluster.address) as control:
         wait(client.map(inc, range(TASKS), pure=False))
         clean(control)
@@ -196,10 +196,10 @@ def test_what_the_clock_calls_is_not_counted_and_a_property_has_one_count(
     cluster: LocalProcesses, control: Control
 ) -> None:
     backend = CountsBackend(rate_hz=100, options={})
-    recording = backend.start(control, timeout_s=30)
+    recording = backend.start(control, timeout_s=200)
     control.call(beat_heart)
     control.call(get_and_set)
-    profile = backend.read(recording.stop(timeout_s=30).content, control.name_places)
+    profile = backend.read(recording.stop(timeout_s=200).content, control.name_places)
     assert "distributed.scheduler:Scheduler.heartbeat_worker" not in profile.functions
     assert "distributed.scheduler:heartbeat_interval" not in profile.functions
     assert "distributed.scheduler:Scheduler.get_worker_service_addr" in profile.functions
@@ -242,7 +242,7 @@ def test_another_tracer_is_refused_and_left_alone(control: Control) -> None:
     control.call(trace)
     try:
         with pytest.raises(RecordingError, match=r"cannot work beside .*pytest --no-cov"):
-            CountsBackend(rate_hz=100, options={}).start(control, timeout_s=30)
+            CountsBackend(rate_hz=100, options={}).start(control, timeout_s=200)
     finally:
         control.call(untrace)
 
@@ -260,7 +260,7 @@ def take_hook(dask_scheduler: Any = None) -> None:
 def test_counts_are_doubted_if_another_tool_took_the_hook(
     cluster: LocalProcesses, control: Control
 ) -> None:
-    recorder = Recorder(control, [CountsBackend(rate_hz=100, options={})], 30.0)
+    recorder = Recorder(control, [CountsBackend(rate_hz=100, options={})], 200.0)
     with Client(cluster.address) as client, recorder.round():
         control.call(take_hook)
         wait(client.map(inc, range(TASKS), pure=False))
@@ -285,7 +285,7 @@ def counted_rounds(
 ) -> BackendResult:
     """Count rounds with another statement planted in each; an empty one is unchanged code."""
     backend = CountsBackend(rate_hz=100, options={"modules": "distributed.scheduler"})
-    recorder = Recorder(control, [backend], 30.0)
+    recorder = Recorder(control, [backend], 200.0)
     for statement in statements:
         with Client(cluster.address) as client:
             if statement:

@@ -48,10 +48,10 @@ def burn_in_c(dask_scheduler: Any = None) -> None:
 
 def record(control: Control, rate_hz: float, *work: Any) -> tuple[RawProfile, Shares]:
     backend = CpuTimeBackend(rate_hz=rate_hz, options={})
-    recording = backend.start(control, timeout_s=30)
+    recording = backend.start(control, timeout_s=200)
     for function in work:
         control.call(function)
-    raw = recording.stop(timeout_s=30)
+    raw = recording.stop(timeout_s=200)
     profile = backend.read(raw.content, control.name_places)
     return raw, shares_of([[profile]], drift=backend.drift)
 
@@ -92,9 +92,9 @@ def litter_and_collect(dask_scheduler: Any = None) -> float:
 @pytest.mark.slow
 def test_collector_counts_by_the_callback_at_its_end(control: Control) -> None:
     backend = CpuTimeBackend(rate_hz=200, options={})
-    recording = backend.start(control, timeout_s=30)
+    recording = backend.start(control, timeout_s=200)
     part = control.call(litter_and_collect)
-    profile = backend.read(recording.stop(timeout_s=30).content, control.name_places)
+    profile = backend.read(recording.stop(timeout_s=200).content, control.name_places)
     shares = shares_of([[profile]], drift=backend.drift)
     assert shares.of("share", "@gc").value == pytest.approx(part, abs=0.2)
     assert part > 0.2
@@ -161,7 +161,7 @@ def timer_runs(dask_scheduler: Any = None) -> bool:
 def test_timer_of_another_profiler_is_refused_and_left_alone(control: Control) -> None:
     control.call(start_timer)
     with pytest.raises(RecordingError, match="one timer for CPU time: stop the other"):
-        CpuTimeBackend(rate_hz=100, options={}).start(control, timeout_s=30)
+        CpuTimeBackend(rate_hz=100, options={}).start(control, timeout_s=200)
     assert control.call(timer_runs)
 
 
@@ -307,7 +307,7 @@ def sampled_at(*times: float) -> Sampler:
 def test_the_tests_process_is_refused_in_another_thread() -> None:
     process, backend = InProcess(), CpuTimeBackend(rate_hz=200, options={})
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        started = pool.submit(backend.start, process, timeout_s=30)
+        started = pool.submit(backend.start, process, timeout_s=200)
         with pytest.raises(RecordingError, match="from its main thread only"):
             started.result()
     process.leave(())

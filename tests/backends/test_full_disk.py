@@ -32,7 +32,7 @@ def cluster_on_it(small: Path) -> Iterator[LocalProcesses]:
     """A scheduler whose temporary files are on that disk."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(small))
-        cluster = LocalProcesses(0, timeout_s=30)
+        cluster = LocalProcesses(0, timeout_s=200)
     yield cluster
     cluster.close()
 
@@ -42,12 +42,12 @@ def test_a_disk_that_fills_up_is_named(
     small: Path, cluster_on_it: LocalProcesses, backend: type[Backend]
 ) -> None:
     with Control(cluster_on_it.address) as control:
-        recording = backend(rate_hz=100, options={}).start(control, timeout_s=30)
+        recording = backend(rate_hz=100, options={}).start(control, timeout_s=200)
         with tempfile.TemporaryFile(dir=small) as filler:
             with pytest.raises(OSError, match="No space left"):
                 write_for_ever(filler.fileno())
             with pytest.raises(RecordingError) as caught:
-                recording.stop(timeout_s=30)
+                recording.stop(timeout_s=200)
     assert f"the disk with '{small}' is full where the scheduler tcp://" in str(caught.value)
     assert "make room, or start it with another TMPDIR" in str(caught.value)
 

@@ -219,7 +219,7 @@ def test_without_valgrind_the_error_names_its_package(
 ) -> None:
     monkeypatch.setenv("PATH", str(project.path))
     with pytest.raises(BackendNotInstalledError, match="apt-get install valgrind"):
-        LocalProcesses(0, timeout_s=30, launcher=counting("valgrind").launcher)
+        LocalProcesses(0, timeout_s=200, launcher=counting("valgrind").launcher)
     result = project.run_test(
         """
 @pytest.mark.schedprof(backend="instructions", options={"by": "valgrind"})

@@ -53,9 +53,9 @@ def give_back(dask_scheduler: Any = None) -> None:
 
 
 def recorded(control: Control, backend: Backend, work: Any) -> RawProfile:
-    recording = backend.start(control, timeout_s=30)
+    recording = backend.start(control, timeout_s=200)
     control.call(work)
-    return recording.stop(timeout_s=30)
+    return recording.stop(timeout_s=200)
 
 
 def measured(control: Control, work: Any, **options: object) -> CostProfile:
@@ -132,13 +132,13 @@ def test_the_flame_graph_shows_the_functions(control: Control) -> None:
 def test_no_file_is_there_while_it_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    cluster = LocalProcesses(0, timeout_s=30)
+    cluster = LocalProcesses(0, timeout_s=200)
     try:
         with Control(cluster.address) as control:
             before = everything_in(tmp_path)
-            recording = memray().start(control, timeout_s=30)
+            recording = memray().start(control, timeout_s=200)
             assert everything_in(tmp_path) == before
-            assert recording.stop(timeout_s=30).content
+            assert recording.stop(timeout_s=200).content
     finally:
         cluster.close()
 
@@ -162,7 +162,7 @@ def track_no_longer(dask_scheduler: Any = None) -> None:
 def test_a_tracker_of_somebody_else_is_left_alone(control: Control, tmp_path: Path) -> None:
     control.call(track_by_hand, str(tmp_path / "by-hand.bin"))
     with pytest.raises(RecordingError, match="another memray recording is under way"):
-        memray().start(control, timeout_s=30)
+        memray().start(control, timeout_s=200)
     control.call(track_no_longer)
     assert recorded(control, memray(), idle).content
 
@@ -182,7 +182,7 @@ def test_a_profiler_of_somebody_else_keeps_its_hook(control: Control) -> None:
 
     control.call(hook)
     with pytest.raises(RecordingError, match="one tracker or profiler only"):
-        memray().start(control, timeout_s=30)
+        memray().start(control, timeout_s=200)
     assert control.call(unhook)
 
 
@@ -202,7 +202,7 @@ def allow_import(dask_scheduler: Any = None) -> None:
 def test_not_installed_there_says_what_to_run_there(hardened: Control) -> None:
     hardened.call(forbid_import)
     with pytest.raises(BackendNotInstalledError, match=r"there: .*python.* -m pip install memray"):
-        memray().start(hardened, timeout_s=30)
+        memray().start(hardened, timeout_s=200)
     hardened.call(allow_import)
     assert recorded(hardened, memray(), idle).content
 
@@ -212,7 +212,7 @@ def test_not_installed_here_says_what_to_run_here(
 ) -> None:
     monkeypatch.setitem(sys.modules, "memray", None)
     with pytest.raises(BackendNotInstalledError, match="not installed here") as caught:
-        memray().start(control, timeout_s=30)
+        memray().start(control, timeout_s=200)
     assert f"{sys.executable} -m pip install memray" in str(caught.value)
 
 

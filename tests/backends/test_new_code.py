@@ -30,7 +30,7 @@ def counted(
 ) -> CostProfile:
     """Costs of a window that begins with a change of the scheduler."""
     backend = CountsBackend(rate_hz=100, options={})
-    recorder = Recorder(control, [backend], 30.0)
+    recorder = Recorder(control, [backend], 200.0)
     with Client(cluster.address) as client, recorder.round():
         client.run_on_scheduler(change)
         wait(client.map(inc, range(tasks), pure=False))
@@ -43,7 +43,7 @@ def counted(
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalProcesses]:
     """Of one worker: with several, costs also depend on which of them was idle when."""
-    cluster = LocalProcesses(1, timeout_s=30)
+    cluster = LocalProcesses(1, timeout_s=200)
     yield cluster
     cluster.close()
 
@@ -209,7 +209,7 @@ def work_in_thread(dask_scheduler: Any) -> None:
             dask.utils.parse_bytes("1 MiB")
 
     threading.Thread(target=work).start()
-    begun.wait(10)
+    begun.wait(200)
     for _ in range(3):
         dask.utils.parse_bytes("1 kiB")
 

@@ -50,7 +50,7 @@ def burn(dask_scheduler: Any = None) -> None:
 
 def refusal(control: Control) -> str:
     with pytest.raises(BackendNotPermittedError) as caught:
-        PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=30)
+        PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=200)
     assert caught.value.remedies
     return str(caught.value)
 
@@ -111,12 +111,12 @@ def test_a_missing_pyspy_is_refused_with_the_remedy_and_a_broken_one_with_its_re
     remedy = rf"is not installed where .*there: {directory}/python -m pip install py-spy$"
     with Control(scheduler_without_pyspy) as control:
         with pytest.raises(BackendNotInstalledError, match=remedy):
-            backend.start(control, timeout_s=30)
+            backend.start(control, timeout_s=200)
         (directory / "py-spy").write_bytes(b"\x7fELF but no program")
         (directory / "py-spy").chmod(0o700)
         for _ in range(2):
             with pytest.raises(RecordingError, match=r"not be started where .*Exec format"):
-                backend.start(control, timeout_s=30)
+                backend.start(control, timeout_s=200)
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def test_a_missing_pyspy_is_refused_with_the_remedy_and_a_broken_one_with_its_re
 )
 def test_each_mode_records(control: Control, option: str) -> None:
     backend = PySpyBackend(rate_hz=200, options={option: "true"})
-    recording = backend.start(control, timeout_s=30)
+    recording = backend.start(control, timeout_s=200)
     control.call(burn)
-    raw = recording.stop(timeout_s=30)
+    raw = recording.stop(timeout_s=200)
     profile = backend.read(raw.content, control.name_places)
     assert any(name.endswith(":burn") for stack in profile.stacks for name in stack)
     assert profile.mode == ("" if option == "functions" else option)
@@ -136,7 +136,7 @@ def test_each_mode_records(control: Control, option: str) -> None:
 def test_extra_arguments_reach_pyspy(control: Control) -> None:
     backend = PySpyBackend(rate_hz=100, options={"extra": ["--no-such-option"]})
     with pytest.raises(RecordingError, match=r"ended at once with exit status 2: .*no-such-option"):
-        backend.start(control, timeout_s=30)
+        backend.start(control, timeout_s=200)
 
 
 def profiler_of(cluster: LocalProcesses) -> psutil.Process:
@@ -151,14 +151,14 @@ def test_pyspy_that_ends_halfway_is_no_profile_of_the_window(
     cluster: LocalProcesses, control: Control, number: int
 ) -> None:
     options = {} if number else {"extra": "--duration 3"}  # it stops by itself
-    recording = PySpyBackend(rate_hz=100, options=options).start(control, timeout_s=30)
+    recording = PySpyBackend(rate_hz=100, options=options).start(control, timeout_s=200)
     profiler = profiler_of(cluster)
     control.call(burn)
     profiler.send_signal(number)
     wait_for(lambda: profiler.status() == psutil.STATUS_ZOMBIE, "py-spy to end")
     words = "ended before the window did" + ("" if number else r".*Samples: \d+ Errors")
     with pytest.raises(RecordingError, match=words):
-        recording.stop(timeout_s=30)
+        recording.stop(timeout_s=200)
 
 
 @pytest.mark.parametrize("name", ["pyspy", "cputime"])
@@ -166,9 +166,9 @@ def test_pictures_are_made_of_the_same_samples(control: Control, name: str) -> N
     formats = "speedscope flamegraph"
     backend = BackendRegistry().make(name, rate_hz=200, options={"formats": formats})
     assert backend.settings["formats"] == formats.split()
-    recording = backend.start(control, timeout_s=30)
+    recording = backend.start(control, timeout_s=200)
     control.call(burn)
-    content = recording.stop(timeout_s=30).content
+    content = recording.stop(timeout_s=200).content
     extras = backend.extras(content)
     assert list(extras) == [f"{name}.svg"]
     (title,) = re.findall(r"<title>burn \(.*: (\d+) samples", extras[f"{name}.svg"].decode())
@@ -189,9 +189,9 @@ def test_idle_threads_are_sampled_where_that_is_asked_for(control: Control) -> N
     seen = []
     for options in ({}, {"idle": True}):
         backend = PySpyBackend(rate_hz=100, options=options)
-        recording = backend.start(control, timeout_s=30)
+        recording = backend.start(control, timeout_s=200)
         control.call(burn)
-        threads = read_speedscope(recording.stop(timeout_s=30).content).threads
+        threads = read_speedscope(recording.stop(timeout_s=200).content).threads
         names = ("MainThread", "schedprof-parent", "nap")
         seen.append(
             {sum(len(one.stacks) for one in threads if name in one.thread) for name in names}
@@ -221,7 +221,7 @@ def test_rate_below_pyspys_range_is_refused() -> None:
 
 @pytest.mark.slow
 def test_rate_that_pyspy_cannot_keep_is_told_with_one_that_it_can(control: Control) -> None:
-    recording = PySpyBackend(rate_hz=100_000, options={}).start(control, timeout_s=30)
+    recording = PySpyBackend(rate_hz=100_000, options={}).start(control, timeout_s=200)
     for _ in range(5):
         control.call(burn)
     raw = recording.stop(timeout_s=60)
@@ -253,11 +253,11 @@ BEACON = '{"shared": {"frames": [{"name": "beacon", "file": "%s", "line": 3}]}, 
 
 
 def test_function_that_bears_the_proofs_name_is_no_proof(control: Control) -> None:
-    recording: Any = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=30)
+    recording: Any = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=200)
     recording.verify((BEACON % agent.__file__).encode())
     with pytest.raises(RecordingError, match="does not hold the sample that proved"):
         recording.verify((BEACON % "/home/lighthouse/pyspy.py").encode())
-    recording.abandon(timeout_s=30)
+    recording.abandon(timeout_s=200)
 
 
 def collect(dask_scheduler: Any = None) -> None:
@@ -273,9 +273,9 @@ def collect(dask_scheduler: Any = None) -> None:
 
 def verdict_on_collector(control: Control, options: dict[str, object]) -> LimitResult:
     backend = PySpyBackend(rate_hz=200, options=options)
-    recording = backend.start(control, timeout_s=30)
+    recording = backend.start(control, timeout_s=200)
     control.call(collect)
-    profile = backend.read(recording.stop(timeout_s=30).content, control.name_places)
+    profile = backend.read(recording.stop(timeout_s=200).content, control.name_places)
     grounds = shares_of([[profile]], drift=backend.drift)
     return judge(parse_limit("share(@gc) <= 10%"), grounds, [])
 
@@ -308,9 +308,9 @@ def test_file_comes_back_whole_in_pieces_with_qualified_names(
 ) -> None:
     monkeypatch.setattr(remote, "CHUNK_BYTES", 1000)
     backend = PySpyBackend(rate_hz=200, options={})
-    recording = backend.start(control, timeout_s=30)
+    recording = backend.start(control, timeout_s=200)
     control.call(burn)
-    content = recording.stop(timeout_s=30).content
+    content = recording.stop(timeout_s=200).content
     assert len(content) > 3000
     assert json.loads(content)["profiles"]
     names = {n for stack in backend.read(content, control.name_places).stacks for n in stack}
@@ -323,7 +323,7 @@ def test_pyspy_that_does_not_end_is_killed_and_the_scheduler_goes_on(
     cluster: LocalProcesses, control: Control
 ) -> None:
     """A stopped process reacts to neither SIGINT nor SIGTERM."""
-    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=30)
+    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=200)
     profiler = profiler_of(cluster)
     profiler.suspend()
     with pytest.raises(RecordingError, match=r"did not end within|lay stopped"):
@@ -339,10 +339,10 @@ def test_scheduler_that_is_left_stopped_is_freed_by_the_watchdog(
 ) -> None:
     """Until then, neither the agent nor anything else in the scheduler can run."""
     backend = PySpyBackend(rate_hz=1000, options={"native": True})
-    recording = backend.start(hardened, timeout_s=30)
+    recording = backend.start(hardened, timeout_s=200)
     stop_while_it_holds(own_cluster)
     with pytest.raises(RecordingError, match="lay stopped for seconds; py-spy was killed"):
-        recording.stop(timeout_s=30)
+        recording.stop(timeout_s=200)
     hardened.call(burn)
     assert not psutil.Process(own_cluster.pid).children()
     assert not list(temporary.glob("schedprof-*"))
@@ -375,10 +375,10 @@ def watchdog_of(cluster: LocalProcesses) -> psutil.Process:
 def test_watchdog_that_does_not_answer_is_killed_and_the_scheduler_goes_on(
     cluster: LocalProcesses, control: Control
 ) -> None:
-    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=30)
+    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=200)
     watchdog = watchdog_of(cluster)
     watchdog.suspend()
-    raw = recording.stop(timeout_s=30)
+    raw = recording.stop(timeout_s=200)
     warnings = [text for text in raw.warnings if "behind" not in text]  # slow machines add those
     assert warnings == ["py-spy's watchdog did not answer and was killed"]
     assert not watchdog.is_running()
@@ -389,10 +389,10 @@ def test_watchdog_holds_nothing_open_that_is_the_schedulers(
     cluster: LocalProcesses, control: Control
 ) -> None:
     """Otherwise, whoever reads a session's output to its end would wait for the watchdog."""
-    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=30)
+    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=200)
     places = Path(f"/proc/{watchdog_of(cluster).pid}/fd")
     assert [os.readlink(places / number) for number in "12"] == ["/dev/null"] * 2
-    recording.abandon(timeout_s=30)
+    recording.abandon(timeout_s=200)
 
 
 @pytest.mark.parametrize("lost", ["scheduler", "client"])
@@ -401,7 +401,7 @@ def test_recording_has_no_file_that_could_be_left(
 ) -> None:
     """Whoever dies, and with the watchdog killed before."""
     with Control(own_cluster.address) as control:
-        PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=30)
+        PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=200)
         watchdog_of(own_cluster).kill()
         assert not list(temporary.glob("schedprof-*/profile"))
         if lost == "scheduler":

@@ -43,7 +43,7 @@ COLLECT = f"import gc\nif {ONCE}:\n for _ in range(5): gc.collect()"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[SimulatedCluster]:
-    cluster = SimulatedCluster(8, timeout_s=30)
+    cluster = SimulatedCluster(8, timeout_s=200)
     yield cluster
     cluster.close()
 
@@ -71,7 +71,7 @@ def work(client: Client) -> None:
 
 
 def recorded(control: Control, client: Client, body: Callable[[Client], None] = work) -> Recorder:
-    recorder = Recorder(control, [StallsBackend(rate_hz=100, options={})], 30.0)
+    recorder = Recorder(control, [StallsBackend(rate_hz=100, options={})], 200.0)
     with recorder.round():
         body(client)
     clean(control)

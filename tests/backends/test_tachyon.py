@@ -27,7 +27,7 @@ has_it = pytest.mark.skipif(sys.version_info < SINCE["tachyon"], reason="it came
 
 def profile_of(control: Control, work: Any, **options: object) -> SampleProfile:
     backend = TachyonBackend(rate_hz=500, options=options)
-    recorder = Recorder(control, [backend], 30.0)
+    recorder = Recorder(control, [backend], 200.0)
     with recorder.round():
         control.call(work)
     assert recorder.troubles == []

@@ -53,9 +53,9 @@ def recorded(
     control: Control, work: Callable[..., Any], **options: object
 ) -> tuple[RawProfile, Any]:
     """Return the same, and what the work returned."""
-    recording = make(**options).start(control, timeout_s=30)
+    recording = make(**options).start(control, timeout_s=200)
     returned = control.call(work)
-    return recording.stop(timeout_s=30), returned
+    return recording.stop(timeout_s=200), returned
 
 
 def costs(control: Control, work: Callable[..., Any], **options: object) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def hide_viztracer(dask_scheduler: Any = None) -> None:
 def test_not_installed_says_how_to_install_it_there(hardened: Control) -> None:
     hardened.call(hide_viztracer)
     with pytest.raises(BackendNotInstalledError, match=r"python\S* -m pip install viztracer"):
-        make().start(hardened, timeout_s=30)
+        make().start(hardened, timeout_s=200)
 
 
 def test_functions_have_qualified_names_and_those_of_c_their_modules(control: Control) -> None:
@@ -189,11 +189,11 @@ def test_nothing_is_left(
 ) -> None:
     with nothing_left(control):
         record(control, burn, **options)
-        make(**options).start(control, timeout_s=30).abandon(timeout_s=30)
+        make(**options).start(control, timeout_s=200).abandon(timeout_s=200)
         before = control.call(state)
         with Control(cluster.address) as gone:
-            make(**options).start(gone, timeout_s=30)
-        settle(lambda: has_state(control, before), timeout_s=30)
+            make(**options).start(gone, timeout_s=200)
+        settle(lambda: has_state(control, before), timeout_s=200)
 
 
 def test_tracers_are_used_again_for_a_process_has_room_for_about_a_thousand(
@@ -230,10 +230,10 @@ def identity(control: Control) -> None:
 
 def test_a_named_handler_is_traced_with_what_it_calls(control: Control) -> None:
     backend = make(trace_sparse="distributed.Scheduler.identity")
-    recording = backend.start(control, timeout_s=30)
+    recording = backend.start(control, timeout_s=200)
     identity(control)
     control.call(burn)
-    raw = recording.stop(timeout_s=30)
+    raw = recording.stop(timeout_s=200)
     functions = backend.read(raw.content, control.name_places).functions
     calls = [event["name"].partition(" ")[0] for event in events(raw) if event["ph"] == "X"]
     assert len([name for name in calls if name.endswith("identity")]) == 2
@@ -247,9 +247,9 @@ def test_a_named_handler_is_traced_with_what_it_calls(control: Control) -> None:
 )
 def test_logs_the_named_function_alone_once_for_each_call(control: Control, name: str) -> None:
     backend = make(log_sparse=[name])
-    recording = backend.start(control, timeout_s=30)
+    recording = backend.start(control, timeout_s=200)
     identity(control)
-    raw = recording.stop(timeout_s=30)
+    raw = recording.stop(timeout_s=200)
     assert len([event for event in events(raw) if event["ph"] == "X"]) == 2
     functions = backend.read(raw.content, control.name_places).functions
     assert list(functions) == ["distributed.scheduler:Scheduler.identity"]
@@ -348,7 +348,7 @@ def test_a_name_that_cannot_be_patched_is_told_and_nothing_is(
         for name, reason in REASONS.items():
             words = rf"cannot patch {name!r} .*{reason}.* as for unittest\.mock\.patch"
             with pytest.raises(RecordingError, match=words):
-                make(**{option: [RUN, name]}).start(control, timeout_s=30)
+                make(**{option: [RUN, name]}).start(control, timeout_s=200)
 
 
 def take_hook(dask_scheduler: Any = None) -> None:
@@ -378,11 +378,11 @@ def give_hook_back(dask_scheduler: Any = None) -> bool:
 
 def test_a_cprofile_at_work_is_refused_and_goes_on(control: Control) -> None:
     other = CProfileBackend(rate_hz=100, options={})
-    recording = other.start(control, timeout_s=30)
+    recording = other.start(control, timeout_s=200)
     with pytest.raises(RecordingError, match="is under way on the scheduler"):
-        make().start(control, timeout_s=30)
+        make().start(control, timeout_s=200)
     control.call(burn)
-    profile = other.read(recording.stop(timeout_s=30).content, control.name_places)
+    profile = other.read(recording.stop(timeout_s=200).content, control.name_places)
     assert any(name.endswith("burn") for name in profile.functions)
 
 
@@ -390,12 +390,12 @@ def test_a_cprofile_at_work_is_refused_and_goes_on(control: Control) -> None:
 def test_a_profiler_that_takes_its_place_makes_the_trace_void_and_is_left_alone(
     control: Control, options: dict[str, object]
 ) -> None:
-    recording = make(**options).start(control, timeout_s=30)
+    recording = make(**options).start(control, timeout_s=200)
     control._client.sync(control._scheduler.identity)
     control.call(take_hook)
     control.call(burn)
     with pytest.raises(RecordingError, match="took viztracer's place"):
-        recording.stop(timeout_s=30)
+        recording.stop(timeout_s=200)
     assert control.call(give_hook_back)
     assert costs(control, burn)
 
@@ -598,13 +598,13 @@ def test_scheduler_that_dies_while_it_writes_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    cluster = LocalProcesses(0, timeout_s=30)
+    cluster = LocalProcesses(0, timeout_s=200)
     try:
         with Control(cluster.address) as control:
-            recording = make().start(control, timeout_s=30)
+            recording = make().start(control, timeout_s=200)
             control.call(die_while_writing)
             with pytest.raises(SchedulerLostError):
-                recording.stop(timeout_s=30)
+                recording.stop(timeout_s=200)
     finally:
         cluster.close()
     assert list(tmp_path.iterdir()) == []
@@ -642,10 +642,10 @@ def process() -> Iterator[InProcess]:
 def test_an_error_that_a_coroutine_catches_does_not_end_the_trace(process: InProcess) -> None:
     """Python 3.11 reports the return of `awaiting` without a call, as at each closed connection."""
     filters = list(warnings.filters)
-    recording = make().start(process, timeout_s=30)
+    recording = make().start(process, timeout_s=200)
     complete(breaking())
     complete(breaking())
-    raw = recording.stop(timeout_s=30)
+    raw = recording.stop(timeout_s=200)
     called = [
         event["name"] for event in events(raw) if event["name"].startswith("after_the_error ")
     ]
@@ -659,4 +659,4 @@ def test_releases_that_raise_in_traced_code_are_refused(
     monkeypatch.setattr(agent, "HIDES_RESUMPTIONS", True)
     monkeypatch.setattr("viztracer.__version__", "1.1.0")
     with pytest.raises(BackendNotInstalledError, match=r"viztracer 1\.1\.0 raises .* 1\.1\.1 or"):
-        make().start(process, timeout_s=30)
+        make().start(process, timeout_s=200)

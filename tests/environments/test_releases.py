@@ -46,7 +46,7 @@ def other(cache: Path) -> Interpreter:
 @pytest.fixture(scope="module")
 def cluster(other: Interpreter) -> Iterator[Cluster]:
     options = (("config.distributed.scheduler.work-stealing", "False"),)
-    started = start(ClusterSpec("local", 2, 1, options, str(other.path)), timeout_s=30)
+    started = start(ClusterSpec("local", 2, 1, options, str(other.path)), timeout_s=200)
     yield started
     started.close()
 
@@ -85,7 +85,7 @@ def test_functions_of_tests_are_found_there_and_settings_but_no_defaults(
 
 
 def test_hollow_workers_think_with_the_state_machine_of_that_release(other: Interpreter) -> None:
-    simulated = start(ClusterSpec("simulated", 20, interpreter=str(other.path)), timeout_s=30)
+    simulated = start(ClusterSpec("simulated", 20, interpreter=str(other.path)), timeout_s=200)
     try:
         with any_versions(), Client(simulated.address) as client:
             halves = client.map(doubled, range(100))
@@ -102,7 +102,7 @@ from pytest_schedprof.clusters.session import start
 
 @pytest.fixture(scope="session")
 def schedprof_cluster():
-    cluster = start(ClusterSpec("local", 2, interpreter={interpreter!r}), timeout_s=30)
+    cluster = start(ClusterSpec("local", 2, interpreter={interpreter!r}), timeout_s=200)
     yield cluster
     cluster.close()
 

@@ -84,11 +84,11 @@ def test_a_look_at_a_thread_keeps_nothing_of_what_it_releases() -> None:
 
     def let_it_return(place: Place) -> bool:
         may_return.append(True)
-        return released.wait(30)
+        return released.wait(200)
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert is_watched.wait(30)
+    assert is_watched.wait(200)
     assert watches[0].find() is None
     assert released_by == [thread.ident]
     thread.join()

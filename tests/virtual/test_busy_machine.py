@@ -79,7 +79,7 @@ class LateExecutor(Executor):
         def work() -> None:
             result = function(*args, **keywords)
             self.is_over.set()
-            self.may_tell.wait(30)
+            self.may_tell.wait(200)
             future.set_result(result)
 
         threading.Thread(target=work).start()
@@ -101,7 +101,7 @@ def test_the_turn_stays_until_a_loop_knows_the_result_of_its_thread() -> None:
             heard.release()
 
         def look() -> None:
-            executor.is_over.wait(30)
+            executor.is_over.wait(200)
             with conductor.changed:
                 conductor._pass_turn()  # as each loop does that rests
                 were_here.append(conductor._is_here)
@@ -114,9 +114,9 @@ def test_the_turn_stays_until_a_loop_knows_the_result_of_its_thread() -> None:
         opened.enter_context(conductor.syncing(is_patient=False, is_expecting=True))
         for thread in threads:
             thread.start()
-        assert conductor.wait(heard, 30, is_virtual=False)
+        assert conductor.wait(heard, 200, is_virtual=False)
         for thread in threads:
-            thread.join(30)
+            thread.join(200)
         loop.close()
         other.close()
         assert were_here == [True]
@@ -127,7 +127,7 @@ def test_a_wait_that_begins_when_the_cluster_has_ended_ends_too() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         socket.create_connection(server.getsockname()).close()
         conductor = Conductor(Turns(server.accept()[0]), 0)
-        conductor._receiver.join(30)
+        conductor._receiver.join(200)
     assert conductor.is_gone
     assert not conductor.wait(Waiter(), None, is_virtual=True)
     assert not conductor.wait(Waiter(), 0.01, is_virtual=True)

@@ -129,14 +129,14 @@ def test_in_this_process():
 def test_one_recording_of_decisions_at_a_time_and_none_stays(cluster: VirtualCluster) -> None:
     backend = BackendRegistry().make("decisions", rate_hz=100, options={})
     with cluster.open_line(30) as control:
-        first = backend.start(control, timeout_s=30)
+        first = backend.start(control, timeout_s=200)
         with pytest.raises(RecordingError, match="another decisions recording is under way"):
-            backend.start(control, timeout_s=30)
-        first.abandon(timeout_s=30)
-        second = backend.start(control, timeout_s=30)
+            backend.start(control, timeout_s=200)
+        first.abandon(timeout_s=200)
+        second = backend.start(control, timeout_s=200)
         with Client(cluster.address) as client:
             wait(client.map(inc, range(4), pure=False))
-        costs = backend.read(second.stop(timeout_s=30).content, control.name_places)
+        costs = backend.read(second.stop(timeout_s=200).content, control.name_places)
         assert isinstance(costs, CostProfile)
         assert set(costs.whole) == set(backend.metrics)
         assert 1 <= costs.whole["makespan"] < 1.1
