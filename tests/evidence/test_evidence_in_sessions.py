@@ -127,10 +127,20 @@ OFTEN = {"memory": {"measures": ["managed_total", "unmanaged_recent"], "interval
 def test_seldom(schedprof_scheduler):
     burn(schedprof_scheduler, 0.1)
 
+def intervals(dask_scheduler):
+    callbacks = dask_scheduler.periodic_callbacks.items()
+    return {one.callback_time for name, one in callbacks if name.startswith("MemorySampler")}
+
+def samples(dask_scheduler):
+    every = dask_scheduler.extensions["memory_sampler"].samples.values()
+    return min(map(len, every), default=4)  # evidence has a run of the body to itself
+
 @pytest.mark.schedprof("memory(optimistic) <= 40GiB", options=OFTEN)
 def test_often(schedprof_scheduler):
-    for _ in range(30):
-        burn(schedprof_scheduler, 0.01)
+    client = schedprof_scheduler.client
+    assert client.run_on_scheduler(intervals) <= {1}  # in milliseconds
+    while client.run_on_scheduler(samples) < 4:
+        pass
 """
 
 TWO_HOLLOW = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=2")
