@@ -265,9 +265,12 @@ class CountsRecording(Recording):
 
     def _seen(self, transitions: int) -> int:
         """Return how many of the transitions were counted: all, if that cannot be known."""
-        state = getattr(sys.modules.get(SCHEDULER), "SchedulerState", None)
-        method = getattr(state, "_transition", None)
+        module: Any = sys.modules.get(SCHEDULER)
+        method = getattr(getattr(module, "SchedulerState", None), "_transition", None)
         if method is None or self.choice.without(SCHEDULER) or not self.choice.modules(SCHEDULER):
+            return transitions
+        # The clock gives up tasks that no worker may run, and what it calls is not counted.
+        if any(getattr(one, "no_workers_timeout", None) for one in [*module.Scheduler._instances]):
             return transitions
         return self.counter.calls_of(inspect.unwrap(method).__code__)
 
