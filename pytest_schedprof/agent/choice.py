@@ -200,8 +200,8 @@ def in_offload_thread(function: Callable[[], object]) -> None:
         executor.submit(function)
 
 
-HASHING = "distributed.scheduler"
-"""The module whose tasks, workers and clients store the hash of their name."""
+SCHEDULER = "distributed.scheduler"
+"""Module of the state machine, whose tasks, workers and clients store the hash of their name."""
 
 BUILTIN = hash
 
@@ -252,5 +252,5 @@ def put_in_order(modules: Iterable[str], undo: ExitStack) -> None:
                 value = vars(module).get(constant)
                 if kind := KINDS.get(type(value)):
                     replace(vars(module), constant, kind(value), undo)
-    if HASHING in sys.modules:
-        replace(vars(sys.modules[HASHING]), "hash", unseeded_hash, undo)
+    if SCHEDULER in sys.modules:
+        replace(vars(sys.modules[SCHEDULER]), "hash", unseeded_hash, undo)

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import cache
 from hashlib import blake2b
+from importlib import import_module
 from types import CodeType
 from typing import Any
 
 from distributed import Client
 
-from .choice import BODY, Answer, Choice, put_in_order
+from .choice import BODY, SCHEDULER, Answer, Choice, put_in_order
 from .counted import Callers, lines_of
 from .decisions import world_of
 from .monitoring import Monitor
@@ -184,9 +185,6 @@ NOT_COUNTED = (
 over the turn. Neither they nor what they call is ever counted: how often the turn goes back and
 forth depends on how fast the processes are."""
 
-SCHEDULER = "distributed.scheduler"
-"""Module of the state machine, which has a count of its own of its transitions."""
-
 OWN = f"{__name__}:"
 """Begin of the names of functions of this module."""
 
@@ -265,12 +263,11 @@ class CountsRecording(Recording):
 
     def _seen(self, transitions: int) -> int:
         """Return how many of the transitions were counted: all, if that cannot be known."""
-        module: Any = sys.modules.get(SCHEDULER)
-        method = getattr(getattr(module, "SchedulerState", None), "_transition", None)
+        method = getattr(import_module(SCHEDULER).SchedulerState, "_transition", None)
         if method is None or self.choice.without(SCHEDULER) or not self.choice.modules(SCHEDULER):
             return transitions
         # The clock gives up tasks that no worker may run, and what it calls is not counted.
-        if any(getattr(one, "no_workers_timeout", None) for one in [*module.Scheduler._instances]):
+        if any(getattr(one, "no_workers_timeout", None) for one in list(self.traffic.schedulers)):
             return transitions
         return self.counter.calls_of(inspect.unwrap(method).__code__)
 

@@ -108,7 +108,7 @@ TOUCHPOINTS = (
     ),
     Touchpoint(
         "agent/counts.py",
-        "counts: each record is doubted, since no transition was seen",
+        "counts: nobody notices that another tool took the interpreter's hook meanwhile",
         ("distributed.scheduler:SchedulerState._transition",),
     ),
     Touchpoint(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.agent.choice import HASHING, put_in_order, unseeded_hash
+from pytest_schedprof.agent.choice import SCHEDULER, put_in_order, unseeded_hash
 
 KEYS: st.SearchStrategy[Any] = st.recursive(
     st.text() | st.integers() | st.floats(allow_nan=False), lambda keys: st.tuples(keys, keys)
@@ -48,9 +48,9 @@ def test_hashes_and_orders_are_the_same_with_every_seed(
 def test_constants_are_replaced_while_it_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     states, mixed, registry = {"b", "a"}, {1, "a"}, {"y", "x"}
     names = {"STATES": states, "FROZEN": frozenset(states), "MIXED": mixed, "registry": registry}
-    module: Any = types.ModuleType(HASHING)
+    module: Any = types.ModuleType(SCHEDULER)
     vars(module).update(names)
-    monkeypatch.setitem(sys.modules, HASHING, module)
+    monkeypatch.setitem(sys.modules, SCHEDULER, module)
     with ExitStack() as undo:
         put_in_order([r"distributed\.scheduler"], undo)
         assert list(module.STATES) == list(dict.fromkeys(module.FROZEN)) == ["a", "b"]
