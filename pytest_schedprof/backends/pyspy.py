@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -194,15 +194,13 @@ class PySpyBackend(SamplingBackend):
     recording = PySpyRecording
     busy = "one process can be traced by one py-spy only: stop the other first"
 
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        if rate_hz < 1:
+    def prepare(self) -> None:
+        super().prepare()
+        if self.rate_hz < 1:
             raise SettingsError(
-                f"schedprof: pyspy takes at least one sample per second, got rate {rate_hz:g}"
+                f"schedprof: pyspy takes at least one sample per second, got rate {self.rate_hz:g}"
             )
-        whole = float(round(rate_hz))  # py-spy takes no other numbers
-        super().__init__(rate_hz=whole, options=options, patterns=patterns)
+        self.rate_hz = float(round(self.rate_hz))  # py-spy takes no other numbers
 
     @property
     def mode(self) -> str:

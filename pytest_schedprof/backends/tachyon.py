@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,14 +98,13 @@ class TachyonBackend(SamplingBackend):
     module = agent
     recording = TachyonRecording
 
-    def __init__(
-        self, *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str] = ()
-    ) -> None:
-        if not 1 <= rate_hz <= MOST_HZ:
+    def prepare(self) -> None:
+        super().prepare()
+        if not 1 <= self.rate_hz <= MOST_HZ:
             raise SettingsError(
-                f"schedprof: tachyon takes 1 to {MOST_HZ} samples per second, got rate {rate_hz:g}"
+                f"schedprof: tachyon takes 1 to {MOST_HZ} samples per second, got rate "
+                f"{self.rate_hz:g}"
             )
-        super().__init__(rate_hz=rate_hz, options=options, patterns=patterns)
         check_choice("tachyon.mode", self.options.mode, MODES)
         check_choice("tachyon.tasks", self.options.tasks, TASKS)
         if self.options.tasks and self.options.mode != "wall":

@@ -23,7 +23,7 @@ from pytest_schedprof.errors import (
 )
 from pytest_schedprof.formats.chrometrace import mended, read_trace, unpacked
 from pytest_schedprof.model.backend import TRACE, Artifact
-from pytest_schedprof.model.options import plain
+from pytest_schedprof.model.options import check_above_zero, check_choice, plain
 from pytest_schedprof.model.profile import CostProfile, Namer
 
 PAGE_S = 120.0
@@ -67,18 +67,6 @@ class VizTracerOptions:
     log_func_retval: bool = False
     """Keep what every call returned, as text."""
 
-    def check(self) -> None:
-        """Raise SettingsError for values that are not possible."""
-        if self.format not in SUFFIXES:
-            raise _wrong("format", f"one of {', '.join(SUFFIXES)}", self.format)
-        if self.tracer_entries < 1:
-            raise _wrong("tracer_entries", "at least 1", self.tracer_entries)
-        if self.include_files and self.exclude_files:
-            raise SettingsError(
-                "schedprof: options viztracer.include_files and viztracer.exclude_files exclude "
-                "each other: give one of them"
-            )
-
     @property
     def logged(self) -> list[str]:
         """Functions to log; a trace of one shows more."""
@@ -88,10 +76,6 @@ class VizTracerOptions:
         """Return the options that are attributes of a tracer."""
         own = {"format", "trace_sparse", "log_sparse", "tracer_entries"}
         return {name: value for name, value in plain(self).items() if name not in own}
-
-
-def _wrong(name: str, expected: str, value: object) -> SettingsError:
-    return SettingsError(f"schedprof: option viztracer.{name} must be {expected}, got {value!r}")
 
 
 class VizTracerRecording(RemoteRecording):
@@ -146,7 +130,14 @@ class VizTracerBackend(RemoteBackend):
     """A small buffer: the scheduler keeps it, and 100 MB is too much to leave behind."""
 
     def prepare(self) -> None:
-        self.options.check()
+        options = self.options
+        check_choice("viztracer.format", options.format, list(SUFFIXES))
+        check_above_zero("viztracer.tracer_entries", options.tracer_entries)
+        if options.include_files and options.exclude_files:
+            raise SettingsError(
+                "schedprof: options viztracer.include_files and viztracer.exclude_files exclude "
+                "each other: give one of them"
+            )
 
     def suffix(self, content: bytes) -> str:
         return f"viztracer.{SUFFIXES[self.options.format]}"

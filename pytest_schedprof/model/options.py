@@ -190,7 +190,8 @@ def check_choice(option: str, value: str, known: Sequence[str]) -> None:
     """
     if value not in known:
         raise SettingsError(
-            f"schedprof: option {option} must be of {', '.join(filter(None, known))}, got {value!r}"
+            f"schedprof: option {option} must be one of {', '.join(filter(None, known))}, got "
+            f"{value!r}"
         )
 
 

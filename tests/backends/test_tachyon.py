@@ -222,10 +222,10 @@ def test_before_python_315_it_is_not_installed() -> None:
     [
         (20_000, {}, "takes 1 to 10000 samples per second, got rate 20000"),
         (0.5, {}, "takes 1 to 10000 samples per second, got rate 0.5"),
-        (100, {"mode": "idle"}, "tachyon.mode must be of cpu, wall, gil, exception, got 'idle'"),
-        (100, {"tasks": "some"}, "tachyon.tasks must be of running, all, got 'some'"),
+        (100, {"mode": "idle"}, "mode must be one of cpu, wall, gil, exception, got 'idle'"),
+        (100, {"tasks": "some"}, "tachyon.tasks must be one of running, all, got 'some'"),
         (100, {"tasks": "all"}, "tachyon.tasks needs tachyon.mode=wall, got mode 'cpu'"),
-        (100, {"formats": "png"}, "tachyon.formats must be of"),
+        (100, {"formats": "png"}, "tachyon.formats must be one of"),
         (100, {"blocking": True}, "backend 'tachyon' has no option 'blocking'"),
     ],
 )

@@ -498,7 +498,7 @@ def test_tasks_on_lines_of_their_own_cost_the_same(control: Control) -> None:
     ("options", "message"),
     [
         ({"format": "xml"}, "viztracer.format must be one of json, json.gz, html, got 'xml'"),
-        ({"tracer_entries": "0"}, "viztracer.tracer_entries must be at least 1, got 0"),
+        ({"tracer_entries": "0"}, "viztracer.tracer_entries must be above 0, got 0"),
         ({"tracer_entries": "many"}, "viztracer.tracer_entries must be a whole number"),
         ({"min_duration": "short"}, "viztracer.min_duration must be a number"),
         ({"include_files": ["/a"], "exclude_files": ["/b"]}, "include_files and viztracer.exclude"),

@@ -117,7 +117,7 @@ def test_a_backend_is_told_what_limits_on_its_own_metrics_name(
 
 
 def test_what_is_no_way_to_count_is_refused() -> None:
-    words = r"option instructions\.by must be of auto, counter, valgrind, got 'perf'"
+    words = r"option instructions\.by must be one of auto, counter, valgrind, got 'perf'"
     with pytest.raises(SettingsError, match=words):
         made("perf")
 

@@ -112,7 +112,7 @@ def test_flame_graph_is_xml_and_fits_its_page(file: SpeedscopeFile) -> None:
 
 def test_formats_are_checked_and_nothing_is_made_unasked() -> None:
     PySpyBackend(rate_hz=100, options={"formats": ["speedscope", *WRITERS]})
-    with pytest.raises(SettingsError, match=r"pyspy\.formats must be of flamegraph, raw, "):
+    with pytest.raises(SettingsError, match=r"pyspy\.formats must be one of flamegraph, raw, "):
         PySpyBackend(rate_hz=100, options={"formats": ["svg"]})
     backend = PySpyBackend(rate_hz=100, options={"formats": ["speedscope"]})
     assert backend.extras(b"garbage") == {}
