@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from pytest_schedprof.backends.counts import CountsBackend
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.control.control import Control
-from pytest_schedprof.errors import RecordingError, SettingsError
+from pytest_schedprof.errors import RecordingError
 from pytest_schedprof.judge.figures import BY_TIMES, TIMES
 from pytest_schedprof.measuring.assessment import assess
 from pytest_schedprof.measuring.recorder import Recorder
@@ -268,13 +267,6 @@ def test_counts_are_doubted_if_another_tool_took_the_hook(
     ((segment,),) = recorder.rounds
     made = r"counts saw \d+ of the scheduler's [1-9]\d\d transitions: another tool"
     assert re.match(made, segment.raw["counts"].doubt)
-
-
-@pytest.mark.parametrize("options", [{"bytecodes": "perhaps"}, {"modules": 3}, {"depth": 3}])
-def test_nonsense_in_an_option_is_told(options: dict[str, Any]) -> None:
-    make: Callable[..., CountsBackend] = CountsBackend
-    with pytest.raises(SettingsError, match="schedprof: "):
-        make(rate_hz=100, options=options)
 
 
 BEFORE_OF_ROUND = "SchedulerState._add_to_processing"

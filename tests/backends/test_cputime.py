@@ -25,7 +25,7 @@ from pytest_schedprof.backends.contract import RawProfile
 from pytest_schedprof.backends.cputime import CpuTimeBackend
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.control.control import Control
-from pytest_schedprof.errors import BackendUnavailableError, RecordingError, SettingsError
+from pytest_schedprof.errors import BackendUnavailableError, RecordingError
 from pytest_schedprof.judge.shares import Shares, shares_of
 
 
@@ -250,11 +250,6 @@ assert os.waitpid(child, 0)[1] == 0
 def test_forked_child_is_not_sampled_and_does_not_keep_the_clock_running() -> None:
     ran = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True)
     assert (ran.returncode, ran.stderr, ran.stdout) == (0, "", "")
-
-
-def test_options_of_others_are_none_of_its_own() -> None:
-    with pytest.raises(SettingsError, match="has no option 'native'; known: formats"):
-        CpuTimeBackend(rate_hz=100, options={"native": True})
 
 
 LOOP_IN_A_THREAD = """

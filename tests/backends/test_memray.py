@@ -20,7 +20,6 @@ from pytest_schedprof.errors import (
     BackendNotInstalledError,
     FormatError,
     RecordingError,
-    SettingsError,
 )
 from pytest_schedprof.model.profile import CostProfile
 
@@ -233,8 +232,6 @@ def test_the_mode_names_what_changes_the_figures() -> None:
     assert memray(native="yes").mode == ""
     assert memray(trace_python_allocators="off").mode == "trace_python_allocators=off"
     assert memray().settings == {"native": False, "trace_python_allocators": True}
-    with pytest.raises(SettingsError, match="known: native, trace_python_allocators"):
-        memray(follow_fork=True)
 
 
 @pytest.mark.slow

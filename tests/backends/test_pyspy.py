@@ -31,7 +31,6 @@ from pytest_schedprof.errors import (
     BackendNotInstalledError,
     BackendNotPermittedError,
     RecordingError,
-    SettingsError,
 )
 from pytest_schedprof.formats.speedscope import read_speedscope
 from pytest_schedprof.judge.limits import parse_limit
@@ -212,10 +211,7 @@ def wake(dask_scheduler: Any = None) -> None:
     del dask_scheduler.nap_is_over
 
 
-def test_rate_below_pyspys_range_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"at least one sample per second, got rate 0\.4"):
-        PySpyBackend(rate_hz=0.4, options={})
-    # py-spy accepts only whole rates.
+def test_py_spy_gets_whole_rates_only() -> None:
     assert PySpyBackend(rate_hz=99.7, options={}).settings["rate_hz"] == 100.0
 
 

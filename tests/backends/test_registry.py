@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -18,6 +19,7 @@ from pytest_schedprof.errors import (
     BackendInvalidError,
     BackendUnavailableError,
     BackendUnknownError,
+    SettingsError,
 )
 from pytest_schedprof.model.backend import BackendFacts, rank_of, recommended
 from pytest_schedprof.model.metric import METRICS
@@ -73,6 +75,49 @@ def test_what_is_declared_is_read_without_making_a_backend() -> None:
     registry.check(["unmade"])
     assert registry.options_of("unmade") == {"formats"}
     assert registry.facts["unmade"].rank == CpuTimeBackend.rank
+
+
+REFUSED: list[tuple[str, dict[str, object], str]] = [
+    ("counts", {"bytecodes": "perhaps"}, "counts.bytecodes must be true or false, got 'perhaps'"),
+    ("counts", {"depth": 3}, "backend 'counts' has no option 'depth'"),
+    ("counts", {"modules": 3}, "counts.modules must be"),
+    ("cputime", {"native": True}, "has no option 'native'; known: formats"),
+    ("instructions", {"by": "perf"}, "by must be one of auto, counter, valgrind, got 'perf'"),
+    ("memray", {"follow_fork": True}, "known: native, trace_python_allocators"),
+    ("pyspy", {"formats": ["svg"]}, "pyspy.formats must be one of flamegraph, raw, "),
+    ("tachyon", {"blocking": True}, "backend 'tachyon' has no option 'blocking'"),
+    ("tachyon", {"formats": "png"}, "tachyon.formats must be one of"),
+    ("tachyon", {"mode": "idle"}, "must be one of cpu, wall, gil, exception, got 'idle'"),
+    ("tachyon", {"tasks": "all"}, "tachyon.tasks needs tachyon.mode=wall, got mode 'cpu'"),
+    ("tachyon", {"tasks": "some"}, "tachyon.tasks must be one of running, all, got 'some'"),
+    ("viztracer", {"entries": 1}, "has no option 'entries'"),
+    ("viztracer", {"format": "xml"}, "must be one of json, json.gz, html, got 'xml'"),
+    ("viztracer", {"include_files": "/a", "exclude_files": "/b"}, "viztracer.exclude_files excl"),
+    ("viztracer", {"min_duration": "short"}, "viztracer.min_duration must be a number"),
+    ("viztracer", {"tracer_entries": "0"}, "viztracer.tracer_entries must be above 0, got 0"),
+    ("viztracer", {"tracer_entries": "many"}, "viztracer.tracer_entries must be a whole number"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "words"), REFUSED)
+def test_an_option_that_cannot_be_is_one_clear_error(
+    name: str, options: dict[str, object], words: str
+) -> None:
+    with pytest.raises(SettingsError, match=f"schedprof: .*{re.escape(words)}"):
+        BackendRegistry().make(name, rate_hz=100, options=options)
+
+
+@pytest.mark.parametrize(
+    ("name", "rate_hz", "words"),
+    [
+        ("pyspy", 0.4, "at least one sample per second, got rate 0.4"),
+        ("tachyon", 0.5, "takes 1 to 10000 samples per second, got rate 0.5"),
+        ("tachyon", 20_000, "takes 1 to 10000 samples per second, got rate 20000"),
+    ],
+)
+def test_a_rate_that_cannot_be_is_refused(name: str, rate_hz: float, words: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(words)):
+        BackendRegistry().make(name, rate_hz=rate_hz, options={})
 
 
 def test_a_factory_that_is_no_class_makes_one_for_that() -> None:

@@ -14,7 +14,7 @@ from pytest_schedprof.agent.sampler import QUALITY
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.backends.tachyon import TachyonBackend, TachyonRecording, refusal
 from pytest_schedprof.control.control import Control
-from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SettingsError
+from pytest_schedprof.errors import BackendNotInstalledError, RecordingError
 from pytest_schedprof.judge.shares import shares_of
 from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.profile import SampleProfile
@@ -215,25 +215,6 @@ def test_before_python_315_it_is_not_installed() -> None:
         "comes with Python 3.15 and newer (profiling.sampling), and the scheduler tcp://a "
         "runs Python 3.14.2; use pyspy" in str(refusal("3.14.2", "the scheduler tcp://a"))
     )
-
-
-@pytest.mark.parametrize(
-    ("rate_hz", "options", "words"),
-    [
-        (20_000, {}, "takes 1 to 10000 samples per second, got rate 20000"),
-        (0.5, {}, "takes 1 to 10000 samples per second, got rate 0.5"),
-        (100, {"mode": "idle"}, "mode must be one of cpu, wall, gil, exception, got 'idle'"),
-        (100, {"tasks": "some"}, "tachyon.tasks must be one of running, all, got 'some'"),
-        (100, {"tasks": "all"}, "tachyon.tasks needs tachyon.mode=wall, got mode 'cpu'"),
-        (100, {"formats": "png"}, "tachyon.formats must be one of"),
-        (100, {"blocking": True}, "backend 'tachyon' has no option 'blocking'"),
-    ],
-)
-def test_bad_options_are_one_clear_error(
-    rate_hz: float, options: dict[str, object], words: str
-) -> None:
-    with pytest.raises(SettingsError, match=words):
-        TachyonBackend(rate_hz=rate_hz, options=options)
 
 
 @has_it

@@ -28,7 +28,6 @@ from pytest_schedprof.errors import (
     BackendNotInstalledError,
     RecordingError,
     SchedulerLostError,
-    SettingsError,
 )
 from pytest_schedprof.judge.costs import Costs, unit_of
 from pytest_schedprof.judge.limits import parse_limit
@@ -492,23 +491,6 @@ def test_tasks_on_lines_of_their_own_cost_the_same(control: Control) -> None:
     assert worked < functions[mine("work", functions)]["seconds"] < 1.9 * worked
     loop = functions["asyncio.base_events:BaseEventLoop._run_once"]
     assert loop["self_seconds"] < lasted["sleep"] / 2
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"format": "xml"}, "viztracer.format must be one of json, json.gz, html, got 'xml'"),
-        ({"tracer_entries": "0"}, "viztracer.tracer_entries must be above 0, got 0"),
-        ({"tracer_entries": "many"}, "viztracer.tracer_entries must be a whole number"),
-        ({"min_duration": "short"}, "viztracer.min_duration must be a number"),
-        ({"include_files": ["/a"], "exclude_files": ["/b"]}, "include_files and viztracer.exclude"),
-        ({"entries": 1}, "has no option 'entries'"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(options: dict[str, object], message: str) -> None:
-    with pytest.raises(SettingsError) as caught:
-        make(**options)
-    assert message in str(caught.value)
 
 
 def test_the_mode_tells_what_changes_the_meaning_of_seconds() -> None:

@@ -154,27 +154,3 @@ def test_without_an_index_releases_can_be_named(
     output = capsys.readouterr().err
     assert "the package index does not tell the releases of 'distributed'" in output
     assert "name them yourself: --releases=A,B,C" in output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--releases=new..old", "test_it.py"), "--releases must be FIRST..LAST"),
-        (("--releases=2026.8.0..2025.5.0", "test_it.py"), "the earliest first"),
-        (("--releases=1..2", "--package=a b", "test_it.py"), "must be a package's name"),
-        (
-            ("--releases=2025.5.2..2025.6.1", "test_it.py"),
-            "distributed has no two releases in '2025.5.2..2025.6.1'",
-        ),
-        (("test_it.py",), "nothing to run: give a pytest command after --, or --releases"),
-    ],
-)
-def test_what_cannot_be_searched_is_told(
-    arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["bisect", *arguments]) == 2
-    output = capsys.readouterr()
-    assert output.out == ""
-    (line,) = output.err.splitlines()
-    assert line.startswith("schedprof: ")
-    assert words in line

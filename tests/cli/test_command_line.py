@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 import pytest
 
+from pytest_schedprof.backends.registry import BUILTIN
 from pytest_schedprof.cli import main
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -41,3 +43,44 @@ def test_help_of_each_command_shows_an_example_of_it(name: str) -> None:
 @pytest.mark.parametrize("name", PARSERS)
 def test_each_command_is_documented(name: str) -> None:
     assert f"| [`{name}`](" in (DOCS / "options.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("status", "line", "words"),
+    [
+        (2, "bisect --releases=1..2 '--package=a b' test_it.py", "must be a package's name"),
+        (2, "bisect --releases=2026.8.0..2025.5.0 test_it.py", "the earliest first"),
+        (
+            2,
+            "bisect --releases=2025.5.2..2025.6.1 test_it.py",
+            "distributed has no two releases in '2025.5.2..2025.6.1'",
+        ),
+        (2, "bisect --releases=new..old test_it.py", "--releases must be FIRST..LAST"),
+        (2, "bisect test_it.py", "nothing to run: give a pytest command after --, or --releases"),
+        (2, "doctor --backend pyspi", f"(did you mean 'pyspy'?); known: {', '.join(BUILTIN)}"),
+        (2, "doctor --option idle", "must be backend.option=value, got 'idle' (from --option)"),
+        (2, "doctor --option pyspy.idl=1", "no option 'idl' (did you mean 'idle'?); known: "),
+        (2, "doctor --timeout soon", "timeout must be a positive number of seconds"),
+        (2, "doctor 127.0.0.1:8786", "'127.0.0.1:8786' is no scheduler's address ("),
+        (2, "explain --metric=banana", "metric 'banana' is not divided among functions; known: "),
+        (2, "explain a b c d", "'d' is too much: give a test, and two runs or baselines"),
+        (1, "explain no such", "there is no '.schedprof/baselines/no'"),
+        (1, "explain test_x", "no run in"),
+        (2, "record tcp://127.0.0.1:1 -o a --seconds=-1", "must be a positive number, got '-1'"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(
+    status: int,
+    line: str,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main.main(shlex.split(line)) == status
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("schedprof: ")
+    assert output.err.count("\n") == 1
+    assert words in output.err

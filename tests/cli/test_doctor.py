@@ -90,32 +90,6 @@ def test_hardened_scheduler_is_told_what_mends_it_and_what_works(
     assert capsys.readouterr().out.endswith("\ncputime works here\n")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["127.0.0.1:8786"], "'127.0.0.1:8786' is no scheduler's address ("),
-        (
-            ["--backend", "pyspi"],
-            f"(did you mean 'pyspy'?); known: {', '.join(BUILTIN)}",
-        ),
-        (["--option", "idle"], "option must be backend.option=value, got 'idle' (from --option)"),
-        (
-            ["--option", "pyspy.idl=1"],
-            "no option 'idl' (did you mean 'idle'?); known: ",
-        ),
-        (["--timeout", "soon"], "timeout must be a positive number of seconds"),
-    ],
-)
-def test_mistakes_on_the_command_line_start_nothing(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["doctor", *arguments]) == 2
-    output = capsys.readouterr()
-    assert output.out == ""
-    assert output.err.startswith("schedprof: ")
-    assert message in output.err
-
-
 def test_help_loads_nothing_heavy() -> None:
     program = (
         "import sys\n"

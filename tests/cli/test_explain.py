@@ -183,27 +183,6 @@ def listed(page: Path) -> list[str]:
     return [unescape(re.sub("<[^>]+>", "", item)) for item in items]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["a", "b", "c", "d"], "'d' is too much: give a test, and two runs or baselines"),
-        (["--metric=banana"], "metric 'banana' is not divided among functions; known: "),
-        (["no", "such"], "there is no '.schedprof/baselines/no'"),
-        (["test_x"], "no run in"),
-    ],
-)
-def test_a_mistake_is_named(
-    arguments: list[str],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["explain", *arguments]) > 0
-    assert said in capsys.readouterr().err
-
-
 def test_what_regressed_is_told_however_little_the_whole_rose() -> None:
     before, after = (Accounts(whole, {"f": Cost(whole)}) for whole in (100_000.0, 100_009.0))
     why = explain("test_x", "counts", "bytecodes", before, after)

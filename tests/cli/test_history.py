@@ -195,12 +195,8 @@ def test_pages_show_what_changed_over_the_runs(
     for text in (page.read_text(), (place / "29" / "tests" / "one" / "index.html").read_text()):
         assert f"step at {sha(STEP)[:9]} (2026-03-21), after {sha(STEP - 1)[:9]}:" in text
         assert text.count(f"<title>{sha(STEP)[:9]}</title>") == 4  # in four pictures
-    assert (
-        main(
-            ["open", "--write", "--run", str(place / "29"), "--history", str(tmp_path / "nothing")]
-        )
-        == 1
-    )
+    run, nothing = str(place / "29"), str(tmp_path / "nothing")
+    assert main(["open", "--write", "--run", run, "--history", nothing]) == 1
     assert "there is no" in capsys.readouterr().err
 
 

@@ -35,8 +35,6 @@ from pytest_schedprof.workloads import collections as recorded
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-OPTIONS_PAGE = (ROOT / "docs" / "options.md").read_text()
-LIMITS_PAGE = (ROOT / "docs" / "limits.md").read_text()
 
 
 def row_of(page: str, start: str) -> str:
@@ -54,13 +52,6 @@ def test_every_option_is_documented_in_all_its_forms(option: Option) -> None:
     assert (f"`{option.name}=" in row) == option.in_marker
 
 
-def test_every_marker_keyword_fixture_and_hook_is_documented() -> None:
-    names = [f"`{keyword}=" for keyword in MARKER_KEYWORDS]
-    names += [f"**`{name}`**" for name in vars(hooks) if name.startswith("schedprof_")]
-    names += [f"`{name}()`" for name in vars(hookspecs) if name.startswith("pytest_schedprof")]
-    assert [name for name in names if name not in OPTIONS_PAGE] == []
-
-
 @pytest.mark.parametrize("name", BUILTIN)
 def test_every_backend_its_metrics_and_its_options_are_documented(name: str) -> None:
     backend = BackendRegistry().make(name, rate_hz=100, options={})
@@ -75,12 +66,35 @@ def test_every_backend_its_metrics_and_its_options_are_documented(name: str) -> 
     assert missing == [], f"the section `{name}` of docs/backends.md lacks rows of these options"
 
 
-def test_every_metric_and_owner_is_documented() -> None:
-    owners = [name for name in OWNER_NAMES if name not in NOT_SCHEDULER]
-    names = [f"| `{metric}` |" for metric in METRICS]
-    names += [f"`{owner}`" for owner in (*owners, *CLIENT_OWNERS)]
-    missing = [name for name in names if name not in LIMITS_PAGE]
-    assert missing == [], "docs/limits.md lacks these rows of metrics, or names of owners"
+NAMES: dict[str, list[str]] = {
+    "options": [
+        *(f"`{keyword}=" for keyword in MARKER_KEYWORDS),
+        *(f"**`{name}`**" for name in vars(hooks) if name.startswith("schedprof_")),
+        *(f"`{name}()`" for name in vars(hookspecs) if name.startswith("pytest_schedprof")),
+    ],
+    "limits": [
+        *(f"| `{metric}` |" for metric in METRICS),
+        *(f"`{name}`" for name in OWNER_NAMES if name not in NOT_SCHEDULER),
+        *(f"`{owner}`" for owner in CLIENT_OWNERS),
+    ],
+    "clusters": [
+        *(f"`{name}`" for name in WORKLOADS),
+        *(f"| `{kind}` | `{trait[0]}` |" for kind, trait in TRAITS.items()),
+    ],
+    "reference": [
+        f"\n::: pytest_schedprof.{name}\n"
+        for name in pytest_schedprof.__all__
+        if name != "__version__"
+    ],
+}
+"""What each page must name: settings, metrics, workloads and traits of hollow workers."""
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_a_page_names_all_that_it_is_to_name(page: str) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    missing = [name for name in NAMES[page] if name not in text]
+    assert missing == [], f"docs/{page}.md lacks these rows or names"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -93,17 +107,6 @@ def test_limits_links_and_code_that_are_shown_are_right(page: Path) -> None:
         assert "://" in target or (page.parent / target).exists(), target
     for code in re.findall(r"```python\n(.*?)```", content, re.DOTALL):
         compile(code, page.name, "exec")
-
-
-def test_every_workload_is_documented() -> None:
-    page = (ROOT / "docs" / "clusters.md").read_text()
-    assert [name for name in WORKLOADS if f"`{name}`" not in page] == []
-
-
-@pytest.mark.parametrize("kind", TRAITS)
-def test_every_trait_of_hollow_workers_is_documented_with_its_default(kind: str) -> None:
-    page = (ROOT / "docs" / "clusters.md").read_text()
-    assert f"| `{kind}` | `{TRAITS[kind][0]}` |" in page
 
 
 @pytest.mark.parametrize("name", ["result", "run", "baseline"])
@@ -308,12 +311,6 @@ def hook() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-@pytest.mark.parametrize("name", sorted({*pytest_schedprof.__all__} - {"__version__"}))
-def test_every_public_name_is_in_the_reference(name: str) -> None:
-    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
-    assert f"\n::: pytest_schedprof.{name}\n" in page
 
 
 def test_every_page_is_in_the_navigation() -> None:

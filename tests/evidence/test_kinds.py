@@ -132,7 +132,7 @@ HOOK = """
 from theirs import Misplaced, Raising, TasksOfClient
 
 def pytest_schedprof_evidence():
-    return [TasksOfClient, Misplaced, Raising]
+    return [TasksOfClient, Misplaced, Raising, DurationsKind]
 """
 
 BODY = """
@@ -158,27 +158,21 @@ def test_an_option_that_cannot_be_ends_a_session(project: Project) -> None:
         assert message in result.stdout.str() + result.stderr.str()
 
 
-def test_kinds_of_a_conftest(project: Project) -> None:
-    (project.path / "theirs.py").write_text(THEIRS)
-    (project.path / "conftest.py").write_text(HOOK)
-    result = project.run_test(BODY, *OPTIONS, "--schedprof-evidence=theirs,misplaced,raising,span")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*evidence: theirs, span*"])
-    kinds = {evidence.kind: evidence for evidence in project.result().evidence}
-    assert kinds["theirs"].notes == ("a note",)
-    assert kinds["theirs"].description == "how many futures the client has"
-    assert kinds["misplaced"].missing == "its file 'result.json' must be named misplaced.SUFFIX"
-    assert "OSError: as it should" in kinds["raising"].missing
-    assert artifact(project, "theirs.txt").startswith("test_it.py::test_it ")
-
-
-def test_the_kind_of_the_page(project: Project) -> None:
+def test_kinds_of_a_conftest_one_of_which_a_page_shows(project: Project) -> None:
     section = PAGE.read_text().partition("\n## Write a kind of your own\n")[2]
     code = re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0]
-    hook = "def pytest_schedprof_evidence():\n    return [DurationsKind]\n"
-    (project.path / "conftest.py").write_text(f"{code}\n\n{hook}")
-    result = project.run_test(BODY, *OPTIONS, "--schedprof-evidence=durations")
+    (project.path / "theirs.py").write_text(THEIRS)
+    (project.path / "conftest.py").write_text(f"{code}\n{HOOK}")
+    kinds = "theirs,misplaced,raising,span,durations"
+    result = project.run_test(BODY, *OPTIONS, f"--schedprof-evidence={kinds}")
     result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*evidence: theirs, span, durations*"])
+    brought = {evidence.kind: evidence for evidence in project.result().evidence}
+    assert brought["theirs"].notes == ("a note",)
+    assert brought["theirs"].description == "how many futures the client has"
+    assert brought["misplaced"].missing == "its file 'result.json' must be named misplaced.SUFFIX"
+    assert "OSError: as it should" in brought["raising"].missing
+    assert artifact(project, "theirs.txt").startswith("test_it.py::test_it ")
     (durations,) = json.loads(artifact(project, "durations.json"))
     assert durations["inc"] > 0
 

@@ -179,11 +179,8 @@ def test_transfers_are_those_of_the_logs(evidence: Any) -> None:
         for side in ("incoming", "outgoing"):
             logged = evidence[2][worker.address][side]
             for ours, theirs in zip(getattr(worker, side), logged, strict=True):
-                assert (ours.start, ours.stop, ours.duration) == (
-                    theirs["start"],
-                    theirs["stop"],
-                    theirs["duration"],
-                )
+                times = ours.start, ours.stop, ours.duration
+                assert times == (theirs["start"], theirs["stop"], theirs["duration"])
                 assert ours.peer == theirs["who"]
                 assert ours.keys == {str(key): size for key, size in theirs["keys"].items()}
                 assert ours.bytes == theirs["total"]

@@ -113,8 +113,6 @@ def test_the_option_alone_takes_no_path_for_a_name(project: Project) -> None:
         "test_in_process": ["cputime"],
         "test_named": ["counts", "cputime"],
     }
-    line = project.refusal("--schedprof=auto,counts")
-    assert "'auto' cannot be combined with others" in line
 
 
 REFUSED = """

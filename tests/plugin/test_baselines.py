@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -202,23 +201,6 @@ def test_tests_that_only_one_side_has_are_told(project: Project) -> None:
     )
     subset = project.run(*ONCE, "--schedprof-compare=main", "-k", "nothing")
     subset.stdout.no_fnmatch_line("*vanished*")
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ("latest", "no baseline has been saved in .*: save one with --schedprof-save=NAME"),
-        ("nowhere://bucket/x.json", "Protocol not known: nowhere"),
-        ("http://127.0.0.1:1/x.json", "cannot read 'http://127.0.0.1:1/x.json'"),
-    ],
-)
-def test_a_baseline_that_cannot_be_read_is_one_clear_line(
-    project: Project, spec: str, words: str
-) -> None:
-    """`tests/pure/test_baseline_files.py` has what is wrong with files, and names of none."""
-    line = project.refusal(f"--schedprof-compare={spec}")
-    assert line.startswith("ERROR: schedprof: ")
-    assert re.search(words, line)
 
 
 TOLD = f"thresholds from {LEAST_RUNS} earlier runs"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 
 import pytest
 from support import Project
@@ -165,12 +164,6 @@ async def test_alone(c, s, a, b):
     result = project.run_test(body, "--schedprof=counts", "--schedprof-against=workers=2")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["not compared: 1 test without the fixture schedprof_scheduler,*"])
-
-
-def test_a_wrong_setting_is_one_clear_line_before_the_first_test(project: Project) -> None:
-    """`tests/pure/test_against.py` has all that can be wrong."""
-    line = project.refusal("--schedprof-against=config:worker-saturation=inf")
-    assert re.search(f"no configuration key .* did you mean '{SATURATION}'", line)
 
 
 @pytest.mark.slow

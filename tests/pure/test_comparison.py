@@ -659,12 +659,7 @@ def test_new_vanished_renamed_and_failed_tests_are_told(tmp_path: Path) -> None:
     def of(test_id: str, **facts: Any) -> Result:
         return measured(counted(COSTS), test_id=test_id, **facts)
 
-    before = [
-        of("a.py::test_one"),
-        of("a.py::test_two"),
-        of("a.py::test_old"),
-        of("a.py::test_bad"),
-    ]
+    before = [of(f"a.py::test_{name}") for name in ("one", "two", "old", "bad")]
     after = [
         of("a.py::test_one"),
         of("b.py::test_two"),

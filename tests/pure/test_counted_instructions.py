@@ -25,7 +25,6 @@ from pytest_schedprof.errors import (
     BackendNotPermittedError,
     BackendUnavailableError,
     FormatError,
-    SettingsError,
 )
 from pytest_schedprof.formats import callgrind
 from pytest_schedprof.formats.callgrind import Call, CallGraph, read_callgrind, unfolded, with_names
@@ -114,12 +113,6 @@ def test_a_backend_is_told_what_limits_on_its_own_metrics_name(
     (counting, _) = make_plan(settings, BackendRegistry(), store).backends
     assert isinstance(counting, InstructionsBackend)
     assert counting.patterns == patterns
-
-
-def test_what_is_no_way_to_count_is_refused() -> None:
-    words = r"option instructions\.by must be one of auto, counter, valgrind, got 'perf'"
-    with pytest.raises(SettingsError, match=words):
-        made("perf")
 
 
 @pytest.mark.parametrize(

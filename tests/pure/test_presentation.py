@@ -185,12 +185,10 @@ def test_tests_that_failed_under_a_seed_stand_first() -> None:
 def test_tests_of_one_side_are_named() -> None:
     report = Report("a", "b", (), ("n",), ("v",), (("o", "p"),), ("u",))
     assert list(unmatched_tests(report)) == [
-        *(
-            "renamed: o is now p",
-            "not in the baseline: n",
-            "vanished: v",
-            "failed, and not compared: u",
-        ),
+        "renamed: o is now p",
+        "not in the baseline: n",
+        "vanished: v",
+        "failed, and not compared: u",
     ]
 
 
@@ -469,11 +467,7 @@ def test_tests_with_news_come_before_hotter_ones() -> None:
 def test_two_hundred_tests_with_news_fit_on_a_few_screens() -> None:
     """They have one cause, and the page of the run shows them all."""
     tests = [
-        replace(
-            test,
-            baseline="main",
-            comparisons=(compared(30, test.test_id),),
-        )
+        replace(test, baseline="main", comparisons=(compared(30, test.test_id),))
         for test in suite(200, limits=(BROKEN,))
     ]
     brief = texts(*tests)

@@ -103,14 +103,6 @@ def test_one_stack_written_in_two_ways_is_one_stack_of_the_profile() -> None:
     assert profile.threads[0].tolist() == [0, 0]
 
 
-def test_a_file_cut_off_anywhere_is_recognised() -> None:
-    content = json.dumps(samples_file(("a", [[0, 1], []]))).encode()
-    read_speedscope(content)
-    for length in range(len(content)):
-        with pytest.raises(FormatError, match="not a speedscope file"):
-            read_speedscope(content[:length])
-
-
 PLAIN = samples_file(("THREAD", [[0]]))
 EVENTED = {"type": "evented", "name": "b", "events": []}
 NO_SPEEDSCOPE = "not a speedscope file"
@@ -313,12 +305,25 @@ def test_a_trace_without_a_mark_is_refused() -> None:
         read_trace(content.encode(), namer)
 
 
-def test_a_trace_cut_off_anywhere_is_recognised() -> None:
-    content = json.dumps(document(call("é (/src/a.py:1)", 0, 1))).encode()
-    read_trace(content, namer)
-    for length in range(len(content)):
-        with pytest.raises(FormatError, match="not a trace of viztracer"):
-            read_trace(content[:length], namer)
+@pytest.mark.parametrize(
+    ("content", "read", "words"),
+    [
+        (samples_file(("a", [[0, 1], []])), read_speedscope, "not a speedscope file"),
+        (
+            document(call("é (/src/a.py:1)", 0, 1)),
+            lambda content: read_trace(content, namer),
+            "not a trace of viztracer",
+        ),
+    ],
+)
+def test_a_file_cut_off_anywhere_is_recognised(
+    content: Any, read: Callable[[bytes], object], words: str
+) -> None:
+    whole = json.dumps(content).encode()
+    read(whole)
+    for length in range(len(whole)):
+        with pytest.raises(FormatError, match=words):
+            read(whole[:length])
 
 
 @dataclass

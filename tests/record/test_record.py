@@ -239,8 +239,6 @@ def test_the_command_records(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     with closing(SimulatedCluster(2, timeout_s=60)) as cluster:
         assert main(["record", cluster.address, "-o", str(path), "--seconds", "0.5"]) == 0
         assert f"{path}: 0 graphs, 0 tasks" in capsys.readouterr().out
-    assert main(["record", cluster.address, "-o", str(path), "--seconds", "-1"]) == 2
-    assert "--seconds must be a positive number, got '-1'" in capsys.readouterr().err
     (tmp_path / "none.schedprof").mkdir()
     assert main(["show", str(tmp_path / "none.schedprof")]) == 2
     assert "cannot be read: Is a directory" in capsys.readouterr().err

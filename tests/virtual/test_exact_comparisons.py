@@ -168,10 +168,7 @@ MESSAGE = {"op": "remove-replicas", "keys": [], "stimulus_id": "planted" + 300 *
 
 def test_limits_bound_messages_and_the_client(project: Project, apart: None) -> None:
     body = LIMITED.format(message=MESSAGE, metric=CLIENT_BYTECODES)
-    run = project.run_test(
-        body,
-        *OPTIONS,
-    )
+    run = project.run_test(body, *OPTIONS)
     is_traced = not hasattr(sys, "monitoring")
     run.assert_outcomes(passed=3 + is_traced, failed=2, skipped=not is_traced)
     for limit in ("messages_out <= 3.5", "bytes_out <= 800B", f"{CLIENT_BYTECODES} <= 1"):

@@ -278,8 +278,12 @@ async def test_plain(c, s, a, b):
 
 
 def test_what_cannot_be_virtual_runs_as_ordinary_and_is_told(project: Project) -> None:
-    session = project.run_test(HEAD + REFUSED, *VIRTUALLY, "-v")
-    session.assert_outcomes(passed=3)
+    """Other tests of the project keep their clock."""
+    clock = "import time\ndef test_clock(): assert time.time() < 1_800_000_000\n"
+    (project.path / "test_clock.py").write_text(clock)
+    project.write(HEAD + REFUSED)
+    session = project.run(*VIRTUALLY, "-v")
+    session.assert_outcomes(passed=4)
     assert set(project.results()) == {"test_plain"}
     session.stdout.fnmatch_lines(
         [
@@ -342,14 +346,6 @@ def test_what_waits_in_real_time_runs_as_ordinary_and_is_told(project: Project) 
     session.stdout.fnmatch_lines(
         ["not in virtual time: 2 tests ran as ordinary: it waits in real time; *"]
     )
-
-
-def test_other_tests_of_a_project_keep_their_clock(project: Project) -> None:
-    project.write(HEAD + "@gen_cluster(client=True)\nasync def test_one(c, s, a, b): pass\n")
-    body = "import time\ndef test_clock(): assert time.time() < 1_800_000_000\n"
-    (project.path / "test_clock.py").write_text(body)
-    project.run(*VIRTUALLY).assert_outcomes(passed=2)
-    assert set(project.results()) == {"test_one"}
 
 
 def test_a_standstill_is_told_at_once(project: Project) -> None:

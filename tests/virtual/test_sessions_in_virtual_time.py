@@ -160,9 +160,7 @@ def test_collections(schedprof_scheduler):
 
 
 @pytest.mark.slow
-def test_a_record_of_collections_is_small_and_has_everything(
-    project: Project,
-) -> None:
+def test_a_record_of_collections_is_small_and_has_everything(project: Project) -> None:
     run = project.run_test(
         COLLECTIONS, "--schedprof=counts", "--schedprof-cluster=virtual", "--schedprof-workers=4",
     )  # fmt: skip
