@@ -147,20 +147,28 @@ def tell_transfers(since: float, dask_worker: Any = None) -> dict[str, Any] | No
     }
 
 
-def count_incoming(dask_worker: Any = None) -> int | None:
-    """Return how many transfers the log of a worker has; None if it has no log."""
+def last_incoming(dask_worker: Any = None) -> str | None:
+    """Return a mark of the last transfer in a worker's log, "" if it is empty, None without one."""
     log = getattr(dask_worker, "transfer_incoming_log", None)
-    return None if log is None else len(log)
+    return None if log is None else "".join(map(_mark, list(log)[-1:]))
 
 
-def tell_sizes(counts: dict[str, int], dask_worker: Any = None) -> list[int]:
-    """Return the bytes of each transfer that arrived since the logs had so many, by address.
+def tell_sizes(marks: dict[str, str], dask_worker: Any = None) -> list[int] | None:
+    """Return the bytes of each transfer that arrived since the marks, which are by address.
 
     Times would not tell: a worker only guesses how far its clock is from the scheduler's, and is
-    wrong by more than a short test takes where the machine is busy.
+    wrong by more than a short test takes where the machine is busy. The length of the log would
+    not tell either, once it is full. Returns None if the log may have lost some of them.
     """
-    log = list(getattr(dask_worker, "transfer_incoming_log", ()))
-    return [transfer["total"] for transfer in log[counts.get(dask_worker.address, 0) :]]
+    log, mark = getattr(dask_worker, "transfer_incoming_log", None), marks.get(dask_worker.address)
+    if log is None:
+        return []
+    since = [*takewhile(lambda transfer: _mark(transfer) != mark, reversed(log))]
+    return None if len(since) == log.maxlen else [transfer["total"] for transfer in since]
+
+
+def _mark(transfer: dict[str, Any]) -> str:
+    return f"{transfer['start']!r} {transfer['stop']!r} {transfer['who']}"
 
 
 def _plain_transfer(transfer: dict[str, Any]) -> dict[str, Any]:

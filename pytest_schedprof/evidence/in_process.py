@@ -144,6 +144,7 @@ class TransfersInProcess(
     def __init__(self, test: ObservedTest) -> None:
         super().__init__(test)
         self._sizes: dict[int, list[int]] = {}
+        self._are_all = True
         self._answers: list[dict[str, Any]] = []
 
     @contextmanager
@@ -151,7 +152,7 @@ class TransfersInProcess(
         """Note what the logs of living workers have already."""
         self._begun_at = time.time()
         living = [worker for worker in list(Worker._instances) if worker.status == Status.running]
-        self._counts = {worker.address: transfers.count_incoming(worker) or 0 for worker in living}
+        self._marks = {worker.address: transfers.last_incoming(worker) or "" for worker in living}
         self._sizes[number] = []
         with super().around(number):
             yield
@@ -160,12 +161,14 @@ class TransfersInProcess(
         """Read the logs from the start of the run on."""
         logs = transfers.tell_transfers(self._begun_at, worker)
         self._answers.append({"address": worker.address, **(logs or {})})
-        self._sizes[self.number] += transfers.tell_sizes(self._counts, worker)
+        arrived = transfers.tell_sizes(self._marks, worker)
+        self._sizes[self.number] += arrived or ()
+        self._are_all &= arrived is not None
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
         if not self._answers:
             raise EvidenceUnavailableError(NO_WORKER)
-        return brought_transfers(self._answers, self._sizes)
+        return brought_transfers(self._answers, self._sizes, self._are_all)
 
 
 class SpanInProcess(_InProcess, name="span", description=SpanKind.description, needs=[]):

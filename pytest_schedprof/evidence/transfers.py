@@ -85,6 +85,12 @@ def _cut(name: str, letters: int) -> str:
     return name if len(name) <= letters else f"..{name[2 - letters :]}"
 
 
+LOST = (
+    "what arrived in each run is not known: a worker received more than its log holds, "
+    "distributed.admin.low-level-log-length"
+)
+
+
 class TransfersKind(Kind, name="transfers", description="what workers sent each other"):
     """Reads logs that workers keep anyway, from the start of the test on."""
 
@@ -94,28 +100,31 @@ class TransfersKind(Kind, name="transfers", description="what workers sent each 
         self._begun_at = float(self._control.call(reports.clock)["time"])
         self._sizes: dict[int, list[int]] = {}
         """Bytes of each transfer, by the run of the body."""
+        self._are_all = True
+        """Whether no log has lost any of them."""
 
     @contextmanager
     def around(self, number: int) -> Iterator[None]:
-        counts = self._control.call_workers(transfers.count_incoming)
-        known = {address: count for address, count in counts.items() if count is not None}
+        marks = self._control.call_workers(transfers.last_incoming)
+        known = {address: mark for address, mark in marks.items() if mark is not None}
         yield
         if known:  # hollow workers have no log
-            sizes = self._control.call_workers(transfers.tell_sizes, known)
-            self._sizes[number] = [size for worker in sizes.values() for size in worker]
+            sizes = self._control.call_workers(transfers.tell_sizes, known).values()
+            self._sizes[number] = [size for arrived in sizes for size in arrived or ()]
+            self._are_all &= None not in sizes
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
         answers = self._control.call_workers(transfers.tell_transfers, self._begun_at)
         logs = [{"address": address, **log} for address, log in answers.items() if log is not None]
         if not logs:
             raise EvidenceUnavailableError("hollow workers keep no log of transfers")
-        return brought_transfers(logs, self._sizes)
+        return brought_transfers(logs, self._sizes, self._are_all)
 
 
 def brought_transfers(
-    answers: Sequence[Mapping[str, Any]], sizes: Mapping[int, Sequence[int]]
+    answers: Sequence[Mapping[str, Any]], sizes: Mapping[int, Sequence[int]], are_all: bool
 ) -> Brought:
-    """Return logs as JSON, and how much arrived in each run."""
+    """Return logs as JSON, and how much arrived in each run, if these are all transfers."""
     logs = [msgspec.convert(answer, WorkerTransfers) for answer in answers]
     figures = [
         RunFigures("transfers_bytes", "", {run: sum(arrived) for run, arrived in sizes.items()}),
@@ -124,7 +133,7 @@ def brought_transfers(
     files = {"transfers.json": as_json(logs)}
     if pairs := _pairs(logs):
         files["transfers.svg"] = draw_pairs(pairs)
-    return Brought(files, figures=figures)
+    return Brought(files, figures=figures) if are_all else Brought(files, (LOST,))
 
 
 def _pairs(logs: Sequence[WorkerTransfers]) -> dict[tuple[str, str], Moved]:

@@ -87,6 +87,24 @@ def test_limits_gather_what_they_bound_which_must_exist(project: Project) -> Non
     assert {"make", "total"} <= {subject for name, subject in amounts if name == "duration"}
 
 
+def test_a_log_of_transfers_that_is_full_is_no_smaller_figure(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH", "2")
+    one = a_test("transfers(count) <= 1", name="one")
+    three = a_test("transfers(count) <= 1", name="three")
+    three += "".join(three.splitlines(keepends=True)[-3:]) * 2
+    project.run_test(FUNCTIONS + one + three).assert_outcomes(passed=2)
+    record = project.results()
+    (kind,) = record["test_one"].evidence
+    assert [list(piece.amounts) for piece in kind.amounts if piece.metric == "transfers_count"] == [
+        [1, 1, 1]
+    ]
+    (limit,) = record["test_three"].limits
+    assert limit.verdict is Verdict.INCONCLUSIVE
+    assert "received more than its log holds" in limit.note
+
+
 @pytest.mark.slow
 def test_relative_limits_are_held_against_the_baseline(project: Project) -> None:
     limits = ("transfers(bytes) <= baseline * 1.05", "transfers(count) <= baseline")
