@@ -1,6 +1,7 @@
 """Errors that users can see. Each names the value at fault and the remedy.
 
-Their text, like every text for a terminal, is passed through `printable`.
+Their text, like every text for a terminal, is passed through `printable`, and has no secrets of
+URLs.
 """
 
 from __future__ import annotations
@@ -30,6 +31,17 @@ def printable(text: str, encoding: str = "utf-8", keep: str = "\n\t") -> str:
 
 UNUSUAL = re.compile("[^ -~]")
 """Characters that are not known to be printable."""
+
+
+USER = r"\b(?!abfss?:)(\w+://)[^/\s'\"@]+@"
+"""Matches user and password of a URL; in those of Azure's file system it is the container."""
+
+QUERY = r"(://[^\s'\"?]*\?)[^\s'\"]+"
+
+
+def without_secrets(text: str) -> str:
+    """Return a text for other eyes: URLs in it without user, password, and signature."""
+    return re.sub(QUERY, r"\1***", re.sub(USER, r"\1***@", text))
 
 
 MOST_QUOTED = 200
@@ -72,7 +84,7 @@ class SchedprofError(Exception):
     """Base of all errors raised by this package; its text is written for users."""
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        return printable(without_secrets(super().__str__()))
 
 
 class SettingsError(SchedprofError):

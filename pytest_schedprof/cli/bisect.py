@@ -19,7 +19,13 @@ from packaging.version import InvalidVersion, Version
 from pytest_schedprof.cli.compare import load_both
 from pytest_schedprof.cli.explain import gravest
 from pytest_schedprof.cli.main import add_directory, complain, say
-from pytest_schedprof.errors import BaselineError, ClusterError, SettingsError, quoted
+from pytest_schedprof.errors import (
+    BaselineError,
+    ClusterError,
+    SchedprofError,
+    SettingsError,
+    quoted,
+)
 from pytest_schedprof.judge.explanation import explanations, pairs_of
 from pytest_schedprof.measuring.options import DEFAULT_BISECTED
 from pytest_schedprof.model.comparison import Change, Outcome, Report
@@ -54,6 +60,8 @@ schedprof bisect [--dir DIR] BASELINE -- COMMAND ...
        schedprof bisect --releases FIRST..LAST [OPTIONS] TEST [-- PYTEST-OPTION ...]"""
 
 GOOD, BAD, SKIP, STOP = 0, 1, 125, 128
+
+PREFIX = "schedprof-bisect-"
 
 TESTS_RAN = (0, 1)
 """Exit statuses of pytest with results: all tests passed, or some failed."""
@@ -90,20 +98,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command and print what changed, or search among releases."""
-    with tempfile.TemporaryDirectory(prefix="schedprof-bisect-") as place:
-        if arguments.releases is not None:
+    if arguments.releases is not None:
+        with tempfile.TemporaryDirectory(prefix=PREFIX) as place:
             return run_releases(arguments, Path(place))
+    try:
         if not arguments.command:
             raise SettingsError(
                 "schedprof: nothing to run: give a pytest command after --, or --releases"
             )
-        try:
-            # Check it first: an error here must not skip every commit.
-            load(arguments.baseline, arguments.dir)
+        # Check it first: an error here must not skip every commit.
+        load(arguments.baseline, arguments.dir)
+        with tempfile.TemporaryDirectory(prefix=PREFIX) as place:
             return _judge(arguments, _measure(arguments.command, place), place)
-        except SettingsError as error:
-            complain(error)
-            return STOP
+    except (SchedprofError, OSError) as error:  # any other status would blame the commit
+        complain(error if isinstance(error, SchedprofError) else f"schedprof: {error}")
+        return STOP
 
 
 def _measure(command: list[str], place: str) -> int:

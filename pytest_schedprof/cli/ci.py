@@ -21,7 +21,13 @@ from zipfile import BadZipFile, ZipFile
 
 from pytest_schedprof.cli.main import add_directory, add_run, complain, say
 from pytest_schedprof.clusters.interpreters import is_site
-from pytest_schedprof.errors import ArtifactError, ForgeError, SettingsError, printable
+from pytest_schedprof.errors import (
+    ArtifactError,
+    ForgeError,
+    SettingsError,
+    printable,
+    without_secrets,
+)
 from pytest_schedprof.judge.explanation import Pairs, why_regressed
 from pytest_schedprof.model.explanation import Explanation, SourceChange
 from pytest_schedprof.model.limit import Verdict
@@ -30,7 +36,6 @@ from pytest_schedprof.report.changes import has_news, regressions, undecided
 from pytest_schedprof.report.summary import run_markdown
 from pytest_schedprof.report.tables import describe
 from pytest_schedprof.report.words import sentence, top_parts
-from pytest_schedprof.store.places import without_secrets
 from pytest_schedprof.store.runs import find_run
 
 PURPOSE = "the steps of a job in GitHub Actions"

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from pytest_schedprof.cli.main import add_directory, say
-from pytest_schedprof.errors import BaselineError
+from pytest_schedprof.errors import ArtifactError, BaselineError
 from pytest_schedprof.judge.acceptance import accepted_in, with_accepted
 from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.parting import with_partings
@@ -48,8 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    report = load_both(arguments.before, arguments.after, arguments.dir, has_past=True)
-    accepted = accepted_in(Path.cwd())
+    try:
+        report = load_both(arguments.before, arguments.after, arguments.dir, has_past=True)
+        accepted = accepted_in(Path.cwd())
+    except ArtifactError as error:  # whose status would say that something regressed
+        raise BaselineError(str(error)) from error
     comparisons = (with_accepted(comparison, accepted) for comparison in report.comparisons)
     report = replace(report, comparisons=tuple(comparisons))
     if arguments.json:

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from pytest_schedprof.cli.main import complain, say
-from pytest_schedprof.errors import ArtifactError, SettingsError
+from pytest_schedprof.errors import ArtifactError, SettingsError, without_secrets
 from pytest_schedprof.judge.explanation import why_stepped
 from pytest_schedprof.judge.series import Choice, series_in
 from pytest_schedprof.model.metric import OF_BACKENDS
@@ -16,7 +16,6 @@ from pytest_schedprof.model.run import History
 from pytest_schedprof.report.commands import HISTORY_VERSION, as_json, as_markdown, history_text
 from pytest_schedprof.report.comparisons import explanation_lines
 from pytest_schedprof.report.markup import bars_for
-from pytest_schedprof.store.places import without_secrets
 from pytest_schedprof.store.runs import Archive, results_of
 
 RUNS = 200

@@ -25,7 +25,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from pytest_schedprof.clusters.interpreters import environment_elsewhere, is_site
-from pytest_schedprof.errors import ClusterError, SettingsError
+from pytest_schedprof.errors import ClusterError, SettingsError, without_secrets
 
 LAYOUT = "2"
 """Version of the way in which environments are made; part of their hash."""
@@ -133,7 +133,7 @@ def name_of(packages: Packages) -> str:
     parts = [LAYOUT, sys.version, sys.prefix, sys.base_prefix, *packages.identity(), *this_side]
     digest = sha256("\0".join(parts).encode()).hexdigest()[:16]
     words = [*packages.requirements, *(Path(path).name for path in packages.checkouts)]
-    readable = re.sub(r"[^\w.=]+", "-", "+".join(words)).strip("-")
+    readable = re.sub(r"[^\w.=]+", "-", without_secrets("+".join(words))).strip("-")
     return f"{readable[:60]}-{digest}"
 
 

@@ -21,6 +21,7 @@ from pytest_schedprof.judge.phases import EvidenceMeasurements
 from pytest_schedprof.judge.reference import InTurns
 from pytest_schedprof.judge.verdicts import judge
 from pytest_schedprof.measuring.assessment import Assessment, Earlier, assess, keep_record
+from pytest_schedprof.measuring.options import option_named
 from pytest_schedprof.measuring.plan import Plan
 from pytest_schedprof.measuring.sides import Side, Sides
 from pytest_schedprof.model.comparison import Comparison
@@ -96,11 +97,15 @@ def complaint(record: Result, directory: Path | None, plan: Plan, command: str) 
             for comparison in unsure
         ]
     if rises:
-        test = shlex.quote(record.test_id)
-        lines.append(f"  why:    schedprof explain {test}")
+        test, runs = shlex.quote(record.test_id), os.path.relpath(plan.settings.dir)
+        by_dir, by_run = (
+            "" if runs == option_named("dir").default else f" {option} {shlex.quote(runs)}"
+            for option in ("--dir", "--run")
+        )
+        lines.append(f"  why:    schedprof explain {test}{by_dir}")
         lines.append(f"  again:  {command}")
         if not plan.settings.against:
-            lines.append(f"  accept: schedprof accept {test} --reason '...'")
+            lines.append(f"  accept: schedprof accept {test}{by_run} --reason '...'")
     return printable("\n".join(lines)) or None
 
 

@@ -56,6 +56,11 @@ class Option:
         self.ini_type: IniType = "bool" if self.is_flag else "linelist" if adds_up else ini_type
         """Type of the value in the ini file, by pytest's names."""
 
+    @property
+    def negative_name(self) -> str:
+        """Name on the command line that turns a flag off."""
+        return self.flag_name.replace("--", "--no-", 1)
+
 
 _CLUSTER_NAMES = tuple(CLUSTERS)
 
@@ -307,11 +312,9 @@ def add_options(parser: pytest.Parser) -> None:
     for option in OPTIONS:
         common: dict[str, Any] = {"dest": option.attribute, "default": None, "help": option.help}
         if option.is_flag:
-            negative = option.flag_name.replace("--", "--no-", 1)
             group.addoption(option.flag_name, action="store_true", **common)
-            group.addoption(
-                negative, action="store_false", **{**common, "help": f"turn {option.name} off"}
-            )
+            common["help"] = f"turn {option.name} off"
+            group.addoption(option.negative_name, action="store_false", **common)
         else:
             common["action"] = "append" if option.adds_up else "store"
             if option.default == (AUTO,):  # its value may be left out

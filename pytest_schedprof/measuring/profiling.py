@@ -32,6 +32,7 @@ from pytest_schedprof.errors import (
     SchedprofError,
     SchedulerLostError,
     as_own,
+    without_secrets,
 )
 from pytest_schedprof.evidence.contract import ObservedTest
 from pytest_schedprof.evidence.gathering import Gathering
@@ -224,7 +225,7 @@ class ProfiledTest:
         )
         self.is_assessed = False
         """Whether the runs of the body are over."""
-        name = plan.settings.against or AGAINST
+        name = without_secrets(plan.settings.against or AGAINST)
         against = self._side(other_scheduler, name) if other_scheduler else None
         self._tested = self._side(scheduler)
         reference = None if against else plan.reference

@@ -14,7 +14,13 @@ from typing import Any
 
 import pytest
 
-from pytest_schedprof.errors import BaselineError, SchedprofError, as_own, printable
+from pytest_schedprof.errors import (
+    BaselineError,
+    SchedprofError,
+    as_own,
+    printable,
+    without_secrets,
+)
 from pytest_schedprof.judge.acceptance import FILE, accepted_in, unused
 from pytest_schedprof.judge.explanation import Pairs, why_regressed
 from pytest_schedprof.judge.matching import renamed_tests
@@ -43,7 +49,6 @@ from pytest_schedprof.report.summary import run_markdown
 from pytest_schedprof.report.terminal import summary_lines, unprofiled_lines
 from pytest_schedprof.report.words import counted
 from pytest_schedprof.store.baselines import check_place, kept_run, load, save_run
-from pytest_schedprof.store.places import without_secrets
 from pytest_schedprof.store.records import begin_run, write_run
 from pytest_schedprof.store.run_directory import write_summary
 from pytest_schedprof.store.runs import read_test, removable, remove, unreported

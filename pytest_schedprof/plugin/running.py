@@ -22,7 +22,7 @@ from pytest_schedprof import plugin
 from pytest_schedprof.backends.registry import LIGHTEST
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.options import is_known
-from pytest_schedprof.errors import SchedprofError, SettingsError, as_own
+from pytest_schedprof.errors import SchedprofError, SettingsError, as_own, without_secrets
 from pytest_schedprof.evidence.contract import Need
 from pytest_schedprof.evidence.report import source_of
 from pytest_schedprof.measuring.options import AUTO, OPTIONS
@@ -173,10 +173,14 @@ def _command(item: pytest.Item) -> str:
         given = item.config.getoption(option.attribute)
         if given is None or option.name == "save":
             continue
-        is_bare = given in (True, AUTO)
-        for value in given if option.adds_up else [given]:
-            words.append(option.flag_name if is_bare else f"{option.flag_name}={value}")
-    return shlex.join(words)
+        if option.is_flag:
+            words.append(option.flag_name if given else option.negative_name)
+        elif given == AUTO and option.default == (AUTO,):  # its value may be left out
+            words.append(option.flag_name)
+        else:
+            values = given if option.adds_up else [given]
+            words += [f"{option.flag_name}={value}" for value in values]
+    return without_secrets(shlex.join(words))
 
 
 def _run_body(

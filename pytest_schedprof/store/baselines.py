@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from pytest_schedprof.errors import ArtifactError, BaselineError
+from pytest_schedprof.errors import ArtifactError, BaselineError, without_secrets
 from pytest_schedprof.formats import UNREADABLE
 from pytest_schedprof.model.metric import CLIENT_BYTECODES
 from pytest_schedprof.model.result import (
@@ -27,7 +27,7 @@ from pytest_schedprof.model.result import (
     Result,
 )
 from pytest_schedprof.model.run import BaselinePart, Commit, Run, by_test, identities
-from pytest_schedprof.store.places import Folder, without_secrets
+from pytest_schedprof.store.places import Folder
 from pytest_schedprof.store.records import Record, decode, encode
 from pytest_schedprof.store.run_directory import (
     RESULT_FILE,
@@ -131,7 +131,7 @@ def save_run(name: str, directory: str, run: RunDirectory) -> str:
     if not kept:
         why = f"none of {_tests(len(results))} that ran profiled passed"
         raise BaselineError(
-            f"schedprof: baseline {without_secrets(name)!r} was not saved: "
+            f"schedprof: baseline {name!r} was not saved: "
             f"{why if results else 'no profiled test ran'}"
         )
     if not folder.name.endswith(".json"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import stat
 from collections.abc import Callable, Iterable
@@ -13,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from pytest_schedprof.errors import ArtifactError
+from pytest_schedprof.errors import ArtifactError, without_secrets
 from pytest_schedprof.store.run_directory import locked, make_directory, write
 
 MOST_BYTES = 2**31
@@ -81,17 +80,6 @@ def inside(directory: Path, name: str) -> Path:
 
 
 T = TypeVar("T")
-
-USER = re.compile(r"\b(?!abfss?:)(\w+://)[^/\s'\"@]+@")
-"""Matches user and password of a URL; in those of Azure's file system it is the container."""
-
-QUERY = re.compile(r"(://[^\s'\"?]*\?)[^\s'\"]+")
-
-
-def without_secrets(text: str) -> str:
-    """Return a text for other eyes: URLs in it without user, password, and signature."""
-    return QUERY.sub(r"\1***", USER.sub(r"\1***@", text))
-
 
 ANSWER_S = 30.0
 """Time limit for answers over http."""
@@ -235,14 +223,14 @@ class Folder:
             ) from None
         except (ImportError, ValueError) as error:  # an unknown protocol, or its package is missing
             raise ArtifactError(
-                f"schedprof: cannot {action} {str(self)!r}: {without_secrets(str(error))}; known "
+                f"schedprof: cannot {action} {str(self)!r}: {error}; known "
                 "are paths and URLs whose package for fsspec is installed (s3fs, gcsfs, adlfs, ...)"
             ) from error
         except Exception as error:  # each protocol raises its own errors
             if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
                 reason = f"no answer within {ANSWER_S:g} s"
             else:
-                reason = without_secrets(f"{type(error).__name__}: {error}".rstrip(": "))
+                reason = f"{type(error).__name__}: {error}".rstrip(": ")
             raise ArtifactError(f"schedprof: cannot {action} {str(self)!r}: {reason}") from error
 
 

@@ -195,6 +195,8 @@ def test_a_page_that_cannot_be_written_is_told_in_a_line_and_fails_nothing(
     assert main(["open", "--write", "--run", str(project.run_directory)]) == 0
     assert "no page: " in (project.run_directory / "index.html").read_text()
     run = str(project.run_directory)
+    assert main(["compare", run, run]) == 2  # 1 would say that something regressed
+    assert "is corrupt" in capsys.readouterr().err
     assert main(["open", "--write", "--run", run, "--against", run]) == 2
     assert "have no test in common" in capsys.readouterr().err
 

@@ -335,9 +335,26 @@ def test_secrets_of_a_url_are_in_no_output(project: Project) -> None:
         ["compared with memory://***@store/runs/main.json: * the same in 1 test"]
     )
     outputs[2].stderr.fnmatch_lines(["*there is no 'memory://[*][*][*]@store/*'*"])
+    elsewhere = ("--schedprof-dir=else where", "--no-schedprof-strict")
+    slower = project.run_test(
+        tasks(SLOWER, count=5), *ONCE, *elsewhere, f"--schedprof-compare={place}"
+    )
+    slower.assert_outcomes(failed=1)
+    slower.stdout.fnmatch_lines(
+        [
+            "  why:    schedprof explain test_it.py::test_tasks --dir 'else where'",
+            "  again:  pytest test_it.py::test_tasks --schedprof=* '--schedprof-dir=else where' *",
+            "  accept: schedprof accept test_it.py::test_tasks --run 'else where' --reason '...'",
+        ]
+    )
+    assert "--no-schedprof-strict" in slower.stdout.str()
+    outputs.append(slower)
     printed = [output.stdout.str() + output.stderr.str() for output in outputs]
     files = [
-        path.read_bytes() for path in (project.path / ".schedprof").rglob("*.*") if path.is_file()
+        path.read_bytes()
+        for runs in (".schedprof", "else where")
+        for path in (project.path / runs).rglob("*.*")
+        if path.is_file()
     ]
     assert not any("s3cr3t" in text for text in printed)
     assert not any(b"s3cr3t" in content for content in files)

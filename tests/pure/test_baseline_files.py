@@ -19,11 +19,11 @@ import pytest
 from jsonschema import Draft202012Validator
 from measured import ENVIRONMENT, SCHEDULER, counted, measured
 
-from pytest_schedprof.errors import ArtifactError, BaselineError
+from pytest_schedprof.errors import ArtifactError, BaselineError, without_secrets
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.store import places
 from pytest_schedprof.store.baselines import load, save
-from pytest_schedprof.store.places import Folder, without_secrets
+from pytest_schedprof.store.places import Folder
 
 # Imported here, because a pytest session inside another test would import aiohttp, and drop it from
 # sys.modules at its end, while fsspec keeps the file system that it made from that copy.
