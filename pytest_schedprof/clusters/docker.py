@@ -124,10 +124,12 @@ class Compose:
     def down(self) -> None:
         """Stop and remove containers, networks and volumes."""
         process, self._guard = self._guard, None
-        if process is not None:
-            self._end(process)
-        if self._overlay is not None:
-            self._overlay.unlink(missing_ok=True)
+        try:
+            if process is not None:
+                self._end(process)
+        finally:
+            if self._overlay is not None:
+                self._overlay.unlink(missing_ok=True)
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None

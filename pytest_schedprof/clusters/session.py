@@ -90,10 +90,12 @@ class ClusterSession:
     def close(self) -> None:
         """Close the control line and the clusters that were started."""
         self._hang_up()
-        self._end()
-        if self._is_open:
-            self._is_open = False
-            SERVERS.release()
+        try:
+            self._end()
+        finally:
+            if self._is_open:
+                self._is_open = False
+                SERVERS.release()
 
     def _end(self) -> None:
         if self._cluster is not None:

@@ -100,7 +100,9 @@ class TestInventory:
 
     def vanished(self, known: frozenset[str], config: pytest.Config) -> set[str]:
         """Return tests of the baseline that are gone from files which were collected whole."""
-        chosen = [config.option.keyword, config.option.markexpr]
+        # With --lf files are collected in part; workers of pytest-xdist do not tell what was left.
+        choices = ("keyword", "markexpr", "lf", "deselect")
+        chosen = [getattr(config.option, name, None) for name in choices]
         if any(chosen) or any("::" in argument for argument in config.args):
             return set()
         seen = self.collected | self.deselected
@@ -210,10 +212,12 @@ class Collector:
         run = run_of(self.config)
         if not self.packed and not run.path.is_dir():
             return  # no profiled test has begun
-        reported = [self._unpacked(packed).directory for packed in (*self.packed, *self.repeated)]
+        reported = [*map(self._unpacked, (*self.packed, *self.repeated))]
+        tests = {test.result.test_id for test in reported}  # also those that began anew
         self.unreported = [
             StoredResult(str(path), result, figures_of(result))
-            for path, result in unreported(run.path, reported)
+            for path, result in unreported(run.path, [test.directory for test in reported])
+            if result.test_id not in tests
         ]
         started_at = self.config.stash[STARTED_AT]
         stored = self.results()

@@ -376,11 +376,14 @@ def _is_anything_to_keep(config: pytest.Config) -> bool:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the session's clusters, also after a Ctrl-C and after an error at start-up."""
-    if CLUSTERS in config.stash:
-        config.stash[CLUSTERS].close()
-        del config.stash[CLUSTERS]
-    if OTHER_CLUSTERS in config.stash:
-        config.stash[OTHER_CLUSTERS].close()
+    for key in (CLUSTERS, OTHER_CLUSTERS):
+        if key in config.stash:
+            clusters = config.stash[key]
+            del config.stash[key]
+            try:
+                clusters.close()
+            except plugin.errors.SchedprofError as error:  # pytest would show its traceback
+                sys.stderr.write(f"{error}\n")
 
 
 DEFAULT_SCALE = 1000

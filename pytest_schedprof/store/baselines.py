@@ -7,7 +7,7 @@ baseline that is named as one file takes the results of all sessions in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -38,7 +38,7 @@ from pytest_schedprof.store.run_directory import (
     safe_name,
 )
 from pytest_schedprof.store.runs import LATEST, KeptRun, ResultsOfRuns, find_run, with_tests
-from pytest_schedprof.store.sources import stacks_file_of, take_sources
+from pytest_schedprof.store.sources import files_beside, take_sources
 
 MOST_RUNS = 30
 """Runs that are read: older ones were measured of other code, or by a machine in another state."""
@@ -54,8 +54,8 @@ def recorded_runs(folder: Folder) -> list[KeptRun]:
         return []
     if (folder / RUN_FILE).is_file() or (folder / RESULT_FILE).is_file():
         return []
-    files = folder.files(f"*/{RUN_FILE}")
-    runs = [KeptRun(file.parent, decode(file.read(), str(file), Run)) for file in files]
+    files = _contents(folder, f"*/{RUN_FILE}")
+    runs = [KeptRun(file.parent, decode(content, str(file), Run)) for file, content in files]
     # Those whose session has not ended, which may be partial, come first.
     return sorted(runs, key=lambda run: (run.record.exit_status is not None, run.record.started_at))
 
@@ -135,8 +135,7 @@ def save_run(name: str, directory: str, run: RunDirectory) -> str:
             f"{why if results else 'no profiled test ran'}"
         )
     if not folder.name.endswith(".json"):
-        with folder.locked():
-            take_sources(Folder(str(run.path)), folder)
+        take_sources(Folder(str(run.path)), run.run_id, folder)
     left = len(results) - kept
     more = f"; {_tests(left)} left out, which did not pass" if left else ""
     return f"baseline {without_secrets(name)!r}: {_tests(kept)} saved in {folder}{more}"
@@ -224,10 +223,8 @@ def _tidy(folder: Folder) -> None:
     for path, part in parts:
         mine = identities(part.results)
         if mine <= known:
-            path.remove()
-            stacks = stacks_file_of(folder, part.run_id)
-            if stacks.exists():
-                stacks.remove()
+            for file in (path, *files_beside(folder, part.run_id)):
+                file.remove()
         known |= mine
 
 
@@ -328,17 +325,20 @@ def _of_run(folder: Folder) -> Results:
 
 
 def _parts(folder: Folder) -> list[tuple[Folder, BaselinePart]]:
-    """Return the parts of a baseline, the newest first, if no session removes them meanwhile."""
-    parts = []
-    for file in folder.files("*.json"):
+    """Return the parts of a baseline, the newest first."""
+    files = _contents(folder, "*.json")
+    parts = [(file, _decoded(content, file, BaselinePart)) for file, content in files]
+    return sorted(parts, key=lambda part: part[1].saved_at, reverse=True)
+
+
+def _contents(folder: Folder, pattern: str) -> Iterator[tuple[Folder, bytes]]:
+    """Yield files with their contents, without those that another session removes meanwhile."""
+    for file in folder.files(pattern):
         try:
-            content = file.read()
+            yield file, file.read()
         except ArtifactError:
             if file.exists():
                 raise
-        else:
-            parts.append((file, _decoded(content, file, BaselinePart)))
-    return sorted(parts, key=lambda part: part[1].saved_at, reverse=True)
 
 
 def _decoded(content: bytes, place: Folder, kind: type[Record]) -> Record:
@@ -350,8 +350,8 @@ def _decoded(content: bytes, place: Folder, kind: type[Record]) -> Record:
 
 def _latest(directory: str) -> Folder:
     """Return the baseline that was saved last."""
-    files = Folder(directory).files("baselines/*/*.json")
-    saved = {_decoded(file.read(), file, BaselinePart).saved_at: file for file in files}
+    files = _contents(Folder(directory), "baselines/*/*.json")
+    saved = {_decoded(content, file, BaselinePart).saved_at: file for file, content in files}
     if not saved:
         raise BaselineError(
             f"schedprof: no baseline has been saved in {directory!r}: save one with "

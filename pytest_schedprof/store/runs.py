@@ -311,8 +311,11 @@ def _may_be_running(run: KeptRun) -> bool:
     """Whether the session has not said that it ended, and wrote a file not long ago."""
     if run.record.exit_status is not None:
         return False
-    written = (file.lstat().st_mtime for file in _files(run.path))
-    return time.time() - max(written, default=0.0) < RUNNING_S
+    try:
+        written = max((file.lstat().st_mtime for file in _files(run.path)), default=0.0)
+    except FileNotFoundError:  # it was removed, or renamed, just now
+        return True
+    return time.time() - written < RUNNING_S
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -1,7 +1,7 @@
 """The sources of functions, kept once for a run and for each place that code was loaded from.
 
 A line of a file is one function. Sessions of pytest-xdist append to the same files. A baseline has
-a copy, because it may be read where its run is not.
+a copy of each session's, because it may be read where their runs are not.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def file_of(place: Folder, code: str) -> Folder:
 
 def read_sources(place: Folder, code: str) -> dict[Function, Source]:
     """Return the sources that a run or baseline has; a line that was cut off is left out."""
-    file = file_of(place, code)
-    try:
-        return _decoded(file.read()) if file.exists() else {}
-    except ArtifactError:
-        return {}
+    of_run, sources = file_of(place, code), dict[Function, Source]()
+    with suppress(ArtifactError):
+        for file in of_run.parent.files(f"{of_run.name.removesuffix(ENDING)}*{ENDING}"):
+            sources.update(_decoded(file.read()))  # later sessions have later names
+    return sources
 
 
 def _decoded(content: bytes) -> dict[Function, Source]:
@@ -69,16 +69,22 @@ def _encoded(sources: Mapping[Function, Source]) -> bytes:
     return b"".join(msgspec.json.encode(line) + b"\n" for line in kept)
 
 
-def take_sources(run: Folder, baseline: Folder) -> None:
-    """Add the sources of a run to those of a baseline, whose own are older.
+def take_sources(run: Folder, run_id: str, baseline: Folder) -> None:
+    """Copy the sources of a run into a baseline, whose sessions may run on other machines.
 
     Raises:
         ArtifactError: if they cannot be read or written.
     """
     for file in run.files(f"{DIRECTORY}/*{ENDING}"):
-        place = baseline / DIRECTORY / file.name
-        known = _decoded(place.read()) if place.exists() else {}
-        place.write(_encoded({**known, **_decoded(file.read())}))
+        name = f"{file.name.removesuffix(ENDING)}.{safe_name(run_id)}{ENDING}"
+        (baseline / DIRECTORY / name).write(_encoded(_decoded(file.read())))
+
+
+def files_beside(baseline: Folder, run_id: str) -> list[Folder]:
+    """Return the sources and stacks of a saved session."""
+    name = safe_name(run_id)
+    sources = baseline.files(f"{DIRECTORY}/*.{name}{ENDING}")
+    return [*sources, *baseline.files(f"{STACKS}/{name}{STACKS_ENDING}")]
 
 
 def add_sources(run: Path, code: str, sources: Mapping[Function, Source]) -> None:

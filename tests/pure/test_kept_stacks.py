@@ -16,6 +16,7 @@ from measured import TRANSITION, changed, counted, limited, measured, sampled
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.judge.recordings import Saved, keep_stacks, other_of
 from pytest_schedprof.measuring.profiling import is_remarkable, trimmed
+from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.options import read_size
 from pytest_schedprof.model.result import Result
@@ -24,7 +25,16 @@ from pytest_schedprof.store.baselines import save_run
 from pytest_schedprof.store.places import Folder
 from pytest_schedprof.store.run_directory import RunDirectory
 from pytest_schedprof.store.runs import find_run
-from pytest_schedprof.store.sources import Key, read_stacks, stacks_file_of, write_stacks
+from pytest_schedprof.store.sources import (
+    Key,
+    add_sources,
+    files_beside,
+    read_sources,
+    read_stacks,
+    stacks_file_of,
+    take_sources,
+    write_stacks,
+)
 
 KNOWN = BackendRegistry().facts
 TEST = "test_a.py::test_b"
@@ -77,6 +87,20 @@ def test_a_run_that_was_saved_over_its_baseline_is_not_compared_with_itself(
     save_run("main", str(tmp_path), RunDirectory(tmp_path, "now"))
     keep_stacks(tmp_path / "now", "main", str(tmp_path), KNOWN)
     assert before_of(tmp_path) == []
+
+
+def test_shards_of_a_baseline_keep_their_sources_apart(tmp_path: Path) -> None:
+    baseline = Folder(str(tmp_path / "main"))
+    for run_id in ("run-1", "run-2"):
+        sources = {f"m:{run_id}": Source("m.py", 1, "pass"), "m:both": Source("m.py", 2, run_id)}
+        add_sources(tmp_path / run_id, "code", sources)
+        take_sources(Folder(str(tmp_path / run_id)), run_id, baseline)
+    kept_sources = read_sources(baseline, "code")
+    assert kept_sources.keys() == {"m:run-1", "m:run-2", "m:both"}
+    assert kept_sources["m:both"].text == "run-2"
+    for file in files_beside(baseline, "run-1"):
+        file.remove()
+    assert read_sources(baseline, "code") == read_sources(Folder(str(tmp_path / "run-2")), "code")
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"\x1f\x8b\x08\x00half"])
