@@ -94,7 +94,8 @@ class Fetching:
     def __init__(self, client: Client, file: RecordingFile) -> None:
         self._client, self._file = client, file
         self._is_over = threading.Event()
-        self._problem: Exception | None = None
+        self._problem = ""
+        """Why the recording ended early; else empty."""
         self._thread = threading.Thread(target=self._run, name="schedprof-record", daemon=True)
 
     def __enter__(self) -> None:
@@ -109,24 +110,25 @@ class Fetching:
         self._is_over.set()
         self._thread.join()
         self._fetch(is_last=True)
-        if self._problem is not None and kind is None:
+        if self._problem and kind is None:
             raise ClusterError(
                 f"schedprof: the recording into {self._file.path} has ended early: "
-                f"{type(self._problem).__name__}: {self._problem}; the file is whole up to there"
-            ) from self._problem
+                f"{self._problem}; the file is whole up to there"
+            )
 
     def _run(self) -> None:
         while not self._is_over.wait(FLUSH_S):
             if not self._fetch(is_last=False):
+                self._problem = self._problem or "the scheduler ended it, as its log says"
                 return
 
     def _fetch(self, *, is_last: bool) -> bool:
         """Fetch and write blocks; return whether there are more to come."""
         try:
             content, goes_on = self._client.run_on_scheduler(take, is_last)
-            if self._problem is None:
+            if not self._problem:
                 self._file.write(content)
         except Exception as error:
-            self._problem = self._problem or error
+            self._problem = self._problem or f"{type(error).__name__}: {error}"
             return False
         return bool(goes_on)

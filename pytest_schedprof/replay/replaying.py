@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import warnings
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_schedprof.agent.decisions import WORLD
@@ -76,6 +76,7 @@ class Stage:
         """Addresses of these workers, by name."""
         self._next = 0
         self._can_change = True
+        self._retiring: list[asyncio.Future[Any]] = []
 
     async def look(self) -> None:
         """Let the cluster's workers replace those that were recorded first."""
@@ -132,7 +133,8 @@ class Stage:
     async def _leave(self, name: str, *, is_retired: bool) -> None:
         client: Any = self._client
         if is_retired:
-            _later(client.retire_workers(names=[name], close_workers=True))
+            retiring = client.retire_workers(names=[name], close_workers=True)
+            self._retiring.append(asyncio.ensure_future(retiring))
         elif not await client.run_on_scheduler(leave_in_virtual_time, name):
             addresses = [address for address, own, _ in await self._present() if own == name]
             answers = await client.run(leave, workers=addresses) if addresses else {}
@@ -151,6 +153,8 @@ class Stage:
         if not (self._workforce.later and self._can_change):
             return
         client: Any = self._client
+        await asyncio.gather(*self._retiring, return_exceptions=True)
+        self._retiring.clear()
         names = await self._names()
         if missing := [worker for worker in self._first.items() if worker[0] not in names]:
             await self._arrive(missing)
@@ -166,16 +170,6 @@ class Stage:
         client: Any = self._client
         workers: list[tuple[str, str, int]] = await client.run_on_scheduler(present)
         return workers
-
-
-_RUNNING: set[asyncio.Future[Any]] = set()
-
-
-def _later(awaitable: Awaitable[Any]) -> None:
-    """Let something run, and hold its task: another one may be collected before its end."""
-    task = asyncio.ensure_future(awaitable)
-    _RUNNING.add(task)
-    task.add_done_callback(_RUNNING.discard)
 
 
 TOGETHER_S = 0.01

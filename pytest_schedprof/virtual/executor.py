@@ -6,7 +6,7 @@ A task ends after its duration, a transfer when its bytes would have arrived.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -324,7 +324,7 @@ class Executor:
 
     def gather(self, instruction: machine.GatherDep) -> None:
         """Simulate a transfer, whose bytes count as incoming until its end."""
-        data = {key: self._received(instruction.worker, key) for key in instruction.to_gather}
+        data = dict(self._sent(instruction))
         seconds = self._transfer_seconds(instruction)
         self._note_transfer(instruction, seconds)
         self._after(seconds, partial(self._receive, instruction, data))
@@ -349,10 +349,17 @@ class Executor:
         """Return whether nothing can arrive from a worker."""
         return address in self._worker.server.left
 
-    def _received(self, sender: str, key: Any) -> Any:
-        """Return scattered data as it is, a placeholder for anything else."""
-        held = self._worker.server.held_by(sender, key)
-        return Placeholder(key, self._worker.state.tasks[key].nbytes or 0) if held is None else held
+    def _sent(self, instruction: machine.GatherDep) -> Iterator[tuple[Any, object]]:
+        """Yield what the sender still has: data as it is, else a placeholder.
+
+        Of a worker in another process it is not known: that has everything.
+        """
+        sender = self._worker.server.hollow.get(instruction.worker)
+        for key in instruction.to_gather:
+            if sender is not None and key in sender.state.data:
+                yield key, sender.state.data[key]
+            elif sender is None or key in sender.state.actors:
+                yield key, Placeholder(key, self._worker.state.tasks[key].nbytes or 0)
 
     def _note_transfer(self, instruction: machine.GatherDep, seconds: float) -> None:
         """Record the transfer in a task that waits for it, as real workers do."""

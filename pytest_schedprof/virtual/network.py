@@ -286,9 +286,11 @@ class Socket:
                 self._received.popleft()
             else:
                 self._received[0] = piece[size:]
-        was_full = self._unread >= ROOM // 2
+        # What is late fills the connection too: then the sender waits, however little is unread.
+        late = self.peer._under_way if self.peer is not None else 0
+        may_be_awaited = self._unread >= ROOM // 2 or self._unread + late >= ROOM
         self._unread -= done
-        if was_full and self.peer is not None:
+        if may_be_awaited and self.peer is not None:
             self.peer._notify()
         return done
 

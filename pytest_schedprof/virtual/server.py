@@ -11,7 +11,7 @@ from typing import Any
 from zlib import crc32
 
 from distributed import Scheduler, SchedulerPlugin
-from distributed.comm.core import Comm
+from distributed.comm.core import Comm, CommClosedError
 from distributed.comm.inproc import InProc, InProcListener, global_manager
 from distributed.core import Server
 from distributed.security import Security
@@ -75,7 +75,7 @@ class VirtualServer(WorkerServer):
                 self.handlers[op] = self._after_its_way(handler)
 
     def _after_its_way(self, handler: Callable[..., Any]) -> Callable[..., Any]:
-        """Delay a request by its latency, and until the end of a partition.
+        """Delay a request by its latency, and until the end of a partition, if it waits so long.
 
         Without that a client that repeats a request until the worker has got a message would wait
         for ever, because no time passes meanwhile.
@@ -86,6 +86,8 @@ class VirtualServer(WorkerServer):
             now, worker = self.world.loop.now, self._worker_of(comm)
             late_s = max(0.0, getattr(worker, "cut_until", 0.0) - now)
             await asyncio.sleep(self._latency() + min(late_s, PATIENCE_S))
+            if late_s > PATIENCE_S:
+                raise CommClosedError(f"no way to {comm.local_address}")
             answer = handler(comm, **message)
             return await answer if inspect.isawaitable(answer) else answer
 

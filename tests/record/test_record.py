@@ -117,6 +117,25 @@ def test_a_replay_takes_the_same_transitions(
 
 
 @by_value
+def end_recording(dask_scheduler: Any = None) -> None:
+    dask_scheduler.extensions["schedprof-record"].end()
+
+
+def test_a_recording_that_the_scheduler_ends_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "work.schedprof"
+
+    def record() -> None:
+        with record_workload(client, path):
+            client.run_on_scheduler(end_recording)
+            wait_for(lambda: "schedprof-record" not in {t.name for t in threading.enumerate()})
+
+    with at_work(SimulatedCluster, 1) as client:
+        with pytest.raises(ClusterError, match="has ended early: the scheduler ended it"):
+            record()
+        assert read(path).graphs == []
+
+
+@by_value
 def join_releases_of_seconds() -> None:
     """Do on a scheduler what a fast one does with those of a millisecond."""
     rows.TOGETHER_S = 10.0

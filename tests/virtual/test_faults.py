@@ -61,6 +61,18 @@ def test_a_partition_delays_messages_and_loses_nothing(make: Make) -> None:
     assert 10.5 <= seconds_for(client, futures) < 14.2
 
 
+def test_a_request_waits_for_a_worker_that_is_cut_off_but_not_for_ever(make: Make) -> None:
+    client, control = make(2)
+    plan(control, "partition", "0", 100.0)
+    seconds_for(client, [client.submit(inc, 0, pure=False, workers="inproc://worker-1")])
+    start = now()
+    with pytest.raises(OSError, match="worker-0"):
+        client.run(inc, 1, workers=["inproc://worker-0"])
+    assert 30 <= now() - start < 31
+    seconds_for(client, [client.submit(inc, 0, pure=False, workers="inproc://worker-0")])
+    assert client.run(inc, 1, workers=["inproc://worker-0"]) == {"inproc://worker-0": 2}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["partition", "silence"])
 def test_a_worker_that_sends_no_heartbeats_is_lost_and_comes_again(make: Make, fault: str) -> None:

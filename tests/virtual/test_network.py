@@ -112,6 +112,19 @@ def test_who_reads_nothing_is_sent_no_more_than_fits(place: Place) -> None:
     assert client.send(b"x") == 1
 
 
+def test_what_is_on_its_way_takes_room_too(place: Place) -> None:
+    client, server = place.pair()
+    client.send(bytes(1000))
+    place.pass_time()
+    noticed: list[int] = []
+    client.when_ready = noticed.append
+    assert client.send(bytes(ROOM)) == ROOM - 1000
+    assert not client.ready & EVENT_WRITE
+    assert len(server.recv(1000)) == 1000
+    assert noticed == [client.fileno()], "there is room again"
+    assert client.ready & EVENT_WRITE
+
+
 def test_nobody_listens(place: Place) -> None:
     refused = place.connecting(("127.0.0.1", 9))
     far = place.connecting(("203.0.113.1", 9))
