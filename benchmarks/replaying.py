@@ -74,7 +74,7 @@ def _one_for_each(client: Client, size: int, argument: Callable[[Any, int], Any]
 def churn(client: Client, size: int) -> None:
     """Let workers join and leave while there is work."""
     futures = client.map(inc, range(size), pure=False)
-    workers = client.scheduler_info(n_workers=-1)["workers"]
+    workers = client.nthreads()
     first, second, third = sorted(workers)[:3]
     client.sync(asyncio.sleep, 1.0)  # else they join before the tasks arrive in virtual time
     client.run(arrive, [("90", 2), ("91", 2)], workers=[first])

@@ -27,7 +27,6 @@ from pytest_schedprof.errors import (
     quoted,
 )
 from pytest_schedprof.judge.explanation import explanations, pairs_of
-from pytest_schedprof.measuring.options import DEFAULT_BISECTED
 from pytest_schedprof.model.comparison import Change, Outcome, Report
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.metric import METRICS, readable
@@ -143,7 +142,7 @@ def _judge(arguments: argparse.Namespace, status: int, place: str) -> int:
     return {Verdict.PASS: GOOD, Verdict.FAIL: BAD, Verdict.INCONCLUSIVE: SKIP}[report.verdict]
 
 
-INDEX_S, MAKING_S, SESSION_S = 120.0, 900.0, 3600.0
+INDEX_S, SESSION_S = 120.0, 3600.0
 
 NAME = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 VERSIONS = re.compile(r"^Available versions: (.*)$", re.MULTILINE)
@@ -293,11 +292,11 @@ def _measure_release(arguments: argparse.Namespace, release: str, place: Path) -
     """
     from pytest_schedprof.clusters.environments import default_cache, interpreter_for, run
 
-    backend, cluster = DEFAULT_BISECTED
-    options = [f"--schedprof={backend}", f"--schedprof-cluster={cluster}"]
-    options += [f"--schedprof-option={backend}.detail=true", *arguments.command, *OURS]
+    # Counts in virtual time decide with one run.
+    options = ["--schedprof=counts", "--schedprof-cluster=virtual"]
+    options += ["--schedprof-option=counts.detail=true", *arguments.command, *OURS]
     try:
-        python = interpreter_for(f"{arguments.package}=={release}", default_cache(), MAKING_S).path
+        python = interpreter_for(f"{arguments.package}=={release}", default_cache()).path
         options += [f"--schedprof-dir={place}"]
         command = [str(python), "-c", PYTEST, arguments.baseline, *options]
         deadline = time.monotonic() + SESSION_S

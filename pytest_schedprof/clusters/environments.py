@@ -333,7 +333,11 @@ class Interpreter:
     """Whether it can run pytest with this plugin."""
 
 
-def interpreter_for(spec: str, cache: Path, timeout_s: float) -> Interpreter:
+MAKING_S = 900.0
+"""Time limit for making an environment: packages may have to be built."""
+
+
+def interpreter_for(spec: str, cache: Path, timeout_s: float = MAKING_S) -> Interpreter:
     """Return the interpreter that a text names, or one with the packages that it names.
 
     Args:

@@ -239,6 +239,7 @@ def read_session(config: pytest.Config) -> Settings:
                 f"schedprof: backend {','.join(values['backend'])!r} is contradictory: "
                 f"{alone!r} cannot be combined with others"
             )
+    is_on &= values["backend"] != (OFF,)
     is_forced = values["backend"] == (OFF,) or (is_named and values["backend"] != (AUTO,))
     return Settings(**values, is_on=is_on, is_forced=is_forced)
 

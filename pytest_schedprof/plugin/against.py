@@ -125,9 +125,6 @@ def _full_name(name: str, spec: str, *, is_dasks: bool) -> str:
 
 NO_OTHERS = OtherSettings()
 
-MAKING_S = 900.0
-"""Time limit for installing the other side's packages."""
-
 TURNS = ("--schedprof-against", "--schedprof-budget")
 """Options that only a session in turns has; a value follows each."""
 
@@ -155,9 +152,7 @@ def prepare_against(config: pytest.Config, against: str) -> None:
         config.stash[OTHER_SETTINGS] = settings
         text = f"{against} and the same code"
     else:
-        interpreter = config.stash[INTERPRETER] = interpreter_for(
-            against, default_cache(), MAKING_S
-        )
+        interpreter = config.stash[INTERPRETER] = interpreter_for(against, default_cache())
         versions = ", ".join(f"{name} {version}" for name, version in interpreter.versions.items())
         text = f"{versions} on Python {interpreter.python}: {interpreter.path}"
     config.stash[AGAINST_WHAT] = text

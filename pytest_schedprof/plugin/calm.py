@@ -31,7 +31,6 @@ from pytest_schedprof.virtual.weather import Weather
 
 if TYPE_CHECKING:
     from pytest_schedprof.measuring.plan import Plan
-    from pytest_schedprof.measuring.settings import Settings
 
 LOOPS = frozenset({"loop", "loop_in_thread"})
 """Fixtures of distributed's that run an event loop."""
@@ -43,14 +42,14 @@ SCRIPTS = ("pytest", "py.test")
 """Names of the scripts that are pytest."""
 
 
-def is_suited(item: pytest.Item, settings: Settings) -> bool:
+def is_suited(item: pytest.Item) -> bool:
     """Whether a test without the fixture is to run in virtual time, as far as one can see.
 
     Its module has a name of distributed's: other tests of a project keep their clock. The loop of a
     coroutine test is made by another plugin, and that of a fixture by it, before the test begins.
     """
     function, module = getattr(item, "function", None), getattr(item, "module", None)
-    if settings.cluster != VIRTUAL or module is None or iscoroutinefunction(function):
+    if module is None or iscoroutinefunction(function):
         return False
     if not LOOPS.isdisjoint(getattr(item, "fixturenames", ())):
         return False

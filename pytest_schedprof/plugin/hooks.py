@@ -126,7 +126,7 @@ def _check_before_the_first_test(config: pytest.Config, settings: Settings) -> N
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     settings, lines = config.stash.get(SETTINGS, None), []
-    if settings is not None and settings.is_on and not settings.is_off:
+    if settings is not None and settings.is_on:
         is_auto = settings.backend == (AUTO,)
         choice = "backends chosen for each test" if is_auto else ", ".join(settings.backend)
         place = f"cluster {settings.cluster}, artifacts in {settings.dir}"
@@ -144,7 +144,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
     """Start the workers in a way that suits the settings."""
     settings = session_settings(config)
-    if settings.cluster == "virtual" and settings.is_on and not settings.is_off:
+    if settings.cluster == "virtual" and settings.is_on:
         plugin.calm.launch_workers(specs)
 
 
@@ -164,7 +164,7 @@ def pytest_collection(session: pytest.Session) -> None:
     kind = CLUSTER_KINDS.get(settings.cluster)
     has_processes = kind is not None and kind.takes_interpreter
     # With options it would have imported distributed under another configuration.
-    if settings.is_on and not settings.is_off and has_processes and not settings.cluster_option:
+    if settings.is_on and has_processes and not settings.cluster_option:
         with suppress(Exception):  # the first cluster tells what is wrong
             config.add_cleanup(plugin.child.start_server_ahead())
 
@@ -295,7 +295,7 @@ def _is_virtual(item: pytest.Item, settings: Settings) -> bool:
     """Whether a test makes its own cluster, which is to run in virtual time."""
     if settings.cluster != "virtual" or has_fixture(item) or NOT_CALM in item.config.stash:
         return False  # as in most sessions
-    return plugin.calm.is_suited(item, settings)
+    return plugin.calm.is_suited(item)
 
 
 def has_fixture(item: pytest.Item) -> bool:

@@ -52,9 +52,6 @@ class KnownTasks:
         """Numbered states to check before these."""
         self.next = self._swept = 0
 
-    def of(self, state: Any) -> int | None:
-        return self.numbers.get(id(state))
-
     def add(self, states: Sequence[Any]) -> range:
         added = range(self.next, self.next + len(states))
         self.next = added.stop
@@ -400,7 +397,7 @@ class WorkloadRecorder(SchedulerPlugin):
         """Note results that are older than the file; return whether any of them is a new task."""
         before = self.known.next
         for state in held_by(new):
-            if self.known.of(state) is None:
+            if id(state) not in self.known.numbers:
                 (number,) = self.known.add([state])
                 group = rows.group(self.groups.of(state.group))
                 rows.add([number], [group], [rows.annotations(NO_ANNOTATIONS)])

@@ -48,13 +48,9 @@ def read_kept(path: Path) -> bytes:
     """
     try:
         return read_file(path)
-    except (OSError, ValueError) as error:
-        raise ArtifactError(f"schedprof: cannot read {str(path)!r}: {reason(error)}") from error
-
-
-def reason(error: OSError | ValueError) -> str:
-    """Return why the system refused a path; a ValueError is about a NUL or a wrong encoding."""
-    return (isinstance(error, OSError) and error.strerror) or str(error)
+    except (OSError, ValueError) as error:  # of a path with a NUL, or in a wrong encoding
+        why = getattr(error, "strerror", None) or error
+        raise ArtifactError(f"schedprof: cannot read {str(path)!r}: {why}") from error
 
 
 def is_below(name: str) -> bool:

@@ -117,7 +117,7 @@ def all_to_all(client: Client, size: int) -> None:
 
 def stealing_imbalance(client: Client, size: int) -> None:
     """Run tasks that would all run best on the one worker that holds their input."""
-    worker = next(iter(client.scheduler_info(n_workers=1)["workers"]))
+    worker = next(iter(client.nthreads()))
     root = client.submit(inc, 0, workers=worker, pure=False)
     finish(
         client,
@@ -214,7 +214,7 @@ DROPS = 5
 def workers_leave(client: Client, size: int) -> None:
     """Retire half of the workers while there is work; their results move to others."""
     futures = client.map(inc, range(size), pure=False)
-    workers = list(client.scheduler_info(n_workers=-1)["workers"])
+    workers = list(client.nthreads())
     client.retire_workers(workers[: len(workers) // 2])
     finish(client, futures)
 

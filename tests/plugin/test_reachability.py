@@ -83,7 +83,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
             Client(tls, set_as_default=False) as client,
         ):
             client.wait_for_workers(1, timeout=300)
-            (worker,) = client.scheduler_info()["workers"]
+            (worker,) = client.nthreads()
         yield Places(mine, Certificates(other), tls, tcp, worker)
         process.terminate()
 

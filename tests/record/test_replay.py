@@ -111,7 +111,7 @@ def test_another_scheduler_makes_a_script_faster(tmp_path: Path) -> None:
 
 def spread(client: Client) -> None:
     """Let each of four workers hold a result, and one fetch those of the others."""
-    workers: Any = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    workers: Any = sorted(client.nthreads())
     held = [client.submit(inc, 0, pure=False, workers=[worker]) for worker in workers]
     wait(client.submit(inc, held, pure=False, workers=workers[:1]))
     client.sync(asyncio.sleep, 5)  # for some heartbeats

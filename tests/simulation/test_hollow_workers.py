@@ -92,9 +92,9 @@ def test_workers_send_heartbeats_again_and_again(client: Client) -> None:
 
 def test_worker_that_cannot_tell_that_it_lives_leaves() -> None:
     with at_work(SimulatedCluster, 4) as client:
-        first, *others = client.scheduler_info()["workers"]
+        first, *others = client.nthreads()
         client.run(break_heartbeat, workers=[first])
-        wait_for(lambda: list(client.scheduler_info()["workers"]) == others, "it to leave")
+        wait_for(lambda: list(client.nthreads()) == others, "it to leave")
 
 
 @by_value
@@ -120,7 +120,7 @@ def test_released_results_are_forgotten(client: Client) -> None:
 def test_work_is_stolen_and_both_answers_are_given() -> None:
     """Long tasks are on one worker: running ones cannot be stolen, waiting ones can."""
     with at_work(SimulatedCluster, 2, duration="200ms") as client:
-        first = next(iter(client.scheduler_info()["workers"]))
+        first = next(iter(client.nthreads()))
         futures = client.map(inc, range(20), pure=False, workers=first, allow_other_workers=True)
         wait(futures, timeout=PATIENCE_S)
         assert client.run_on_scheduler(stolen) > 0
@@ -136,7 +136,7 @@ def stolen(dask_scheduler: Any) -> int:
 
 def test_results_have_sizes_and_transfers_are_accounted() -> None:
     with at_work(SimulatedCluster, 2, nbytes="10MB", bandwidth="1GB") as client:
-        one, other = client.scheduler_info()["workers"]
+        one, other = client.nthreads()
         x = client.submit(inc, 1, workers=one)
         y = client.submit(inc, x, workers=other)
         wait(y)
@@ -157,7 +157,7 @@ def status_of(client: Client, address: str) -> str:
 
 def test_workers_pause_retire_and_restart() -> None:
     with at_work(SimulatedCluster, 2) as client:
-        one, other = client.scheduler_info()["workers"]
+        one, other = client.nthreads()
         client.run(lambda dask_worker: dask_worker.pause(), workers=[one])
         wait_for(lambda: status_of(client, one) == "paused", "the scheduler to hear of it")
         futures = client.map(inc, range(20), pure=False)
@@ -170,7 +170,7 @@ def test_workers_pause_retire_and_restart() -> None:
         wait(futures)
         assert answers(one)
         client.retire_workers([one])  # it hands over what it has, and leaves
-        assert set(client.scheduler_info()["workers"]) == {other}
+        assert set(client.nthreads()) == {other}
         assert {*chain(*client.who_has(futures).values())} == {other}
         wait_for(lambda: not answers(one), "its socket to be closed")
 
@@ -209,7 +209,7 @@ def test_versions_are_compared_again_once_all_workers_are_there(client: Client) 
 def test_what_a_worker_lost_sight_of_is_found_again() -> None:
     """A worker fetches from one that leaves while another has a copy; it must ask who has it."""
     with at_work(SimulatedCluster, 3, nbytes="100MB", bandwidth="50MB") as client:
-        one, other, third = client.scheduler_info()["workers"]
+        one, other, third = client.nthreads()
         x = client.submit(inc, 1, workers=one, pure=False)
         wait(x)
         y = client.submit(inc, x, workers=third, pure=False)  # takes two seconds to fetch x
@@ -230,4 +230,4 @@ def test_restarts_bring_all_back_and_leave_no_socket_open() -> None:
             # One per worker and restart would be 60. A busy machine closes them later.
             wait_for(lambda: process.num_fds() - counts[0] < 30, "sockets to be closed")
             wait(client.map(inc, range(10), pure=False), timeout=PATIENCE_S)
-            assert len(client.scheduler_info(n_workers=-1)["workers"]) == 10
+            assert len(client.nthreads()) == 10

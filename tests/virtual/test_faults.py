@@ -83,7 +83,7 @@ def test_a_worker_that_sends_no_heartbeats_is_lost_and_comes_again(make: Make, f
     lost = client.submit(inc, 0, pure=False, workers="inproc://worker-0", allow_other_workers=True)
     assert seconds_for(client, [lost]) < TTL_S + 100
     client.submit(inc, 0, pure=False).result()
-    assert len(client.scheduler_info(n_workers=-1)["workers"]) >= 1
+    assert len(client.nthreads()) >= 1
     later = client.map(inc, range(8), pure=False)
     assert seconds_for(client, later) < 2 * TTL_S
 
@@ -95,7 +95,7 @@ def test_a_worker_that_is_cut_off_for_ever_is_done_without(make: Make) -> None:
     futures = client.map(inc, range(20), pure=False)
     # The scheduler looks for lost workers once in that time.
     assert TTL_S < seconds_for(client, futures) < 2 * TTL_S + 20
-    assert len(client.scheduler_info(n_workers=-1)["workers"]) == 1
+    assert len(client.nthreads()) == 1
 
 
 def count_heartbeats(dask_scheduler: Any) -> None:
@@ -118,7 +118,7 @@ def test_workers_that_have_nothing_to_tell_rest_and_are_not_lost(make: Make) -> 
     busy = {"workers": "inproc://worker-0", "pure": False}
     assert seconds_for(client, [client.submit(inc, 0, **busy)]) > 3600
     before = client.run_on_scheduler(beats_of)
-    assert len(client.scheduler_info(n_workers=-1)["workers"]) == 20
+    assert len(client.nthreads()) == 20
     assert before.pop("inproc://worker-0") >= 1800
     assert max(before.values()) < 60
     plan(control, "silence", "7", 3.0 * TTL_S)
@@ -127,9 +127,7 @@ def test_workers_that_have_nothing_to_tell_rest_and_are_not_lost(make: Make) -> 
         [client.submit(inc, 0, **busy), client.submit(inc, 0, workers=["inproc://worker-5"])],
     )
     after = client.run_on_scheduler(beats_of)
-    assert {"inproc://worker-7-1", "inproc://worker-5"} <= {
-        *client.scheduler_info(n_workers=-1)["workers"]
-    }
+    assert {"inproc://worker-7-1", "inproc://worker-5"} <= {*client.nthreads()}
     assert after["inproc://worker-5"] - before["inproc://worker-5"] >= 1800
 
 

@@ -224,7 +224,7 @@ def test_several_clients_and_what_they_cancel(cluster: VirtualCluster, client: C
 def test_workers_come_again_after_a_restart(client: Client) -> None:
     wait(client.map(inc, range(8), pure=False))
     client.restart()
-    assert len(client.scheduler_info(n_workers=-1)["workers"]) == 4
+    assert len(client.nthreads()) == 4
     assert sum(1 for _ in as_completed(client.map(inc, range(8), pure=False))) == 8
 
 
