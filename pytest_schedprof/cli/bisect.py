@@ -27,6 +27,7 @@ from pytest_schedprof.errors import (
     quoted,
 )
 from pytest_schedprof.judge.explanation import explanations, pairs_of
+from pytest_schedprof.measuring.options import DEFAULT_BISECTED
 from pytest_schedprof.model.comparison import Change, Outcome, Report
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.metric import METRICS, readable
@@ -292,9 +293,9 @@ def _measure_release(arguments: argparse.Namespace, release: str, place: Path) -
     """
     from pytest_schedprof.clusters.environments import default_cache, interpreter_for, run
 
-    # Counts in virtual time decide with one run.
-    options = ["--schedprof=counts", "--schedprof-cluster=virtual"]
-    options += ["--schedprof-option=counts.detail=true", *arguments.command, *OURS]
+    backend, cluster = DEFAULT_BISECTED
+    options = [f"--schedprof={backend}", f"--schedprof-cluster={cluster}"]
+    options += [f"--schedprof-option={backend}.detail=true", *arguments.command, *OURS]
     try:
         python = interpreter_for(f"{arguments.package}=={release}", default_cache()).path
         options += [f"--schedprof-dir={place}"]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 """Stands for the backends that a test's limits need, or else for the best one for its cluster."""
+DEFAULT_BISECTED = ("counts", "virtual")
+"""Backend and cluster of a search: counts in virtual time decide with one run."""
 
 
 IniType: TypeAlias = Literal["string", "bool", "linelist", "int", "float"]

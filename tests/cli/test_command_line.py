@@ -64,7 +64,7 @@ def test_each_command_is_documented(name: str) -> None:
         (2, "doctor 127.0.0.1:8786", "'127.0.0.1:8786' is no scheduler's address ("),
         (2, "explain --metric=banana", "metric 'banana' is not divided among functions; known: "),
         (2, "explain a b c d", "'d' is too much: give a test, and two runs or baselines"),
-        (1, "explain no such", "there is no '.schedprof/baselines/no'"),
+        (2, "explain no such", "there is no '.schedprof/baselines/no'"),
         (1, "explain test_x", "no run in"),
         (2, "record tcp://127.0.0.1:1 -o a --seconds=-1", "must be a positive number, got '-1'"),
     ],

@@ -116,6 +116,10 @@ def test_a_replay_takes_the_same_transitions(
     assert again == pytest.approx(took, rel=0.02)
 
 
+def threads() -> set[str]:
+    return {thread.name for thread in threading.enumerate()}
+
+
 @by_value
 def end_recording(dask_scheduler: Any = None) -> None:
     dask_scheduler.extensions["schedprof-record"].end()
@@ -127,7 +131,7 @@ def test_a_recording_that_the_scheduler_ends_is_told(tmp_path: Path) -> None:
     def record() -> None:
         with record_workload(client, path):
             client.run_on_scheduler(end_recording)
-            wait_for(lambda: "schedprof-record" not in {t.name for t in threading.enumerate()})
+            wait_for(lambda: "schedprof-record" not in threads(), "the thread to end")
 
     with at_work(SimulatedCluster, 1) as client:
         with pytest.raises(ClusterError, match="has ended early: the scheduler ended it"):
