@@ -89,6 +89,7 @@ def compare(
         vanished=tuple(sorted(old_ids - new_ids - unusable - {old for old, _ in renamed})),
         renamed=tuple(renamed),
         unusable=tuple(sorted(unusable)),
+        is_partial=not unusable.isdisjoint(old_ids),
     )
 
 

@@ -268,7 +268,7 @@ class Measurement:
             value = METRICS[metric].divided(self.backend.costs.whole[metric], self._units)
         if self.between and parts:
             return self._by_past(metric, "", value, 0.0)
-        return Figure(value, error) if parts else None
+        return Figure(value, error, min(part.freedom for part in parts)) if parts else None
 
     def _count(
         self,

@@ -124,8 +124,12 @@ def differing_modules(before: Measurement, after: Measurement) -> tuple[Setting,
 
 def other_work(before: Measurement, after: Measurement) -> str:
     """Return why costs per task of the two cannot be compared, empty if they can, or need not."""
+    return "" if are_whole_bodies(before, after) else _other_tasks(before, after)
+
+
+def _other_tasks(before: Measurement, after: Measurement) -> str:
     tasks = tasks_of_rounds(before, after)
-    if tasks is None or are_whole_bodies(before, after):
+    if tasks is None or not any(tasks):
         return ""
     return (
         f"another amount of work: {tasks[0]:.0f} tasks a round in the baseline, {tasks[1]:.0f} in "
@@ -195,7 +199,7 @@ def obstacle_to_metric(
     same body; and messages, transitions and decisions do not depend on the interpreter.
     """
     is_of_body = metric in DECISIONS or is_per_round
-    if not is_of_body and (reason := other_work(before, after)):
+    if not is_of_body and (reason := _other_tasks(before, after)):
         return reason
     if metric == INSTRUCTIONS and (reason := _another_platform(before.result, after.result)):
         return reason
@@ -286,4 +290,6 @@ def renamed_tests(vanished: Collection[str], new: Collection[str]) -> list[tuple
 
 
 def _name(test_id: str) -> str:
-    return test_id.rpartition("::")[2]
+    """Return the name of a test with its parameters, which may have colons."""
+    name, bracket, parameters = test_id.partition("[")
+    return name.rpartition("::")[2] + bracket + parameters

@@ -202,10 +202,12 @@ class Before:
         assert self.before is not None
         if METRICS[metric].is_sampled:
             return self._timed(self.before, metric, subject)
-        tasks = self.before.backend.window.tasks
-        value = METRICS[metric].divided(self._cost(metric, subject), tasks)
-        estimate = (exactly if METRICS[metric].is_exact else roughly)(value, tasks)
-        most = 0.0 if value or ":" not in subject else self._cost(metric, line_of(subject)) / tasks
+        window, kind = self.before.backend.window, METRICS[metric]
+        units = window.tasks or max(1, window.rounds)  # a body without tasks is judged by rounds
+        value = kind.divided(self._cost(metric, subject), units)
+        estimate = (exactly if kind.is_exact else roughly)(value, window.tasks)
+        is_in_line = not value and ":" in subject
+        most = kind.divided(self._cost(metric, line_of(subject)), units) if is_in_line else 0.0
         return replace(estimate, high=estimate.high + most)
 
     def line(self, metric: str, function: Function) -> str:

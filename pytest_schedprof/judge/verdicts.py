@@ -83,7 +83,8 @@ def _subjects(limit: Limit, measurements: Measurements, known: Sequence[Function
 
     If no function was seen, one known function stands for all: it cannot break the limit.
     """
-    if limit.metric in STALLS and not limit.pattern:
+    # Relative to a baseline the whole is bounded: another function may have stalled longest there.
+    if limit.metric in STALLS and not limit.pattern and not limit.is_relative:
         return [_longest(limit.metric, measurements)]
     if limit.owner or not limit.pattern:
         return [limit.pattern]

@@ -235,7 +235,10 @@ class Report:
     """Earlier and later ID of tests that were renamed."""
     unusable: tuple[str, ...] = ()
     """Tests that failed, or whose profiling failed, in the later results."""
+    is_partial: bool = False
+    """Whether the earlier results have one of these, so that nothing is known of it."""
 
     @property
     def verdict(self) -> Verdict:
-        return Verdict.worst([comparison.verdict for comparison in self.comparisons])
+        unknown = [Verdict.INCONCLUSIVE] if self.is_partial else []
+        return Verdict.worst([*unknown, *(comparison.verdict for comparison in self.comparisons)])

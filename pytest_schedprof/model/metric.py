@@ -282,6 +282,9 @@ SPELLINGS = {metric.spelling: name for name, metric in METRICS.items() if metric
 SMALL, MOST_DIGITS = 0.005, 9
 """Number below which three digits behind the point would hide it, and the most digits shown."""
 
+WHOLE = 999.5
+"""Number from which on three digits would need an exponent."""
+
 FILE_SIZE = Metric(BYTES)
 """The size of a file: nothing that can be limited, but written like a metric of bytes."""
 
@@ -312,4 +315,5 @@ def readable(amount: float, metric: Metric) -> str:
     steps = [(unit, float(factor)) for unit, factor in metric.units.items() if "i" not in unit]
     fitting = [step for step in steps if abs(amount) >= step[1]] or steps[:1]
     unit, factor = fitting[-1]
-    return f"{amount / factor:.3g} {unit}"
+    scaled = amount / factor
+    return f"{scaled:{',.0f' if abs(scaled) >= WHOLE else '.3g'}} {unit}"

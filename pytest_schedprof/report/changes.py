@@ -20,7 +20,7 @@ from pytest_schedprof.model.explanation import Role
 from pytest_schedprof.model.limit import GRAVEST_FIRST, Verdict
 from pytest_schedprof.model.metric import CPU, METRICS, PERCENT, readable
 from pytest_schedprof.model.result import WHOLE, Result
-from pytest_schedprof.report.words import WHOLE_NAME, Name, counted, name_of
+from pytest_schedprof.report.words import Name, counted, name_of, name_of_whole
 
 NEWS = (Outcome.REGRESSED, Outcome.IMPROVED, Outcome.SHIFTED, Outcome.ACCEPTED)
 """Outcomes of figures that changed."""
@@ -208,7 +208,9 @@ def cause_sentences(comparison: Comparison) -> Iterator[str]:
     wholes = [] if is_of_whole else [whole for whole in comparison.wholes if whole.metric == metric]
     parts = [_difference(whole) for whole in wholes]
     # It is the same if a worker or a client is dearer, in tests that make their own clusters.
-    words = [f"{WHOLE_NAME} {part}" for part in parts if part not in ("+0.00%", "-0.00%")]
+    words = [
+        f"{name_of_whole(metric)} {part}" for part in parts if part not in ("+0.00%", "-0.00%")
+    ]
     if len(regressed) > 1 or others:
         causes = [counted(len(comparison.causes), "cause")] if comparison.causes else []
         words.append(", ".join([*causes, counted(len(regressed), "figure")]))
@@ -242,7 +244,7 @@ def change_sentence(comparison: Comparison, change: Change) -> str:
     unit = "task" if comparison.tasks is None else "round"
     per_unit = "" if metric.units is PERCENT or metric.is_peak else f" per {unit}"
     return (
-        f"{change.metric} of {change.subject or WHOLE_NAME}: "
+        f"{change.metric} of {change.subject or name_of_whole(change.metric)}: "
         f"{_amount(change, change.before)} before, {_amount(change, change.after)} now{per_unit} "
         f"({_difference(change)})"
     )

@@ -27,6 +27,7 @@ from pytest_schedprof.report.trends import (
     shown_series,
     values_of,
 )
+from pytest_schedprof.report.words import counted
 
 DOCTOR_VERSION = 1
 WIDTH = 100
@@ -56,7 +57,7 @@ def _cell(name: str, text: str) -> Iterator[tuple[str, str]]:
 
 def _facts(checkup: Checkup) -> Iterator[tuple[str, str]]:
     machine, scheduler = checkup.here, checkup.scheduler
-    started = ", started for this" if checkup.is_own else f", {checkup.workers} workers"
+    started = ", started for this" if checkup.is_own else f", {counted(checkup.workers, 'worker')}"
     user = f"{scheduler.user or 'an unknown user'} (uid {scheduler.uid})"
     yield "scheduler", f"{checkup.address}, process {scheduler.pid} of {user}{started}"
     yield "platform", scheduler.platform

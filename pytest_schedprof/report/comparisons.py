@@ -158,7 +158,7 @@ def comparison_markdown(comparison: Comparison) -> Iterator[str]:
         yield "|---|---|--:|--:|--:|--:|---|---|"
         yield from map(_markdown_row, changes[:ROWS_IN_MARKDOWN])
     if len(changes) > ROWS_IN_MARKDOWN:
-        yield f"\nand {len(changes) - ROWS_IN_MARKDOWN} more changes"
+        yield f"\nand {counted(len(changes) - ROWS_IN_MARKDOWN, 'more change')}"
     if undecided:
         yield f"\nUndecided figures: {undecided}."
 
@@ -185,7 +185,7 @@ def explanation_lines(explanation: Explanation, *, with_source: bool = True) -> 
         yield Line(
             f"  {sentence(explanation, part)}", {"red" if part.amount > 0 else "green": True}
         )
-    if rest := others(explanation, len(shown)):
+    if rest := others(explanation, shown):
         yield Line(f"  {rest}")
     yield from (Line(f"  {note}", {"yellow": True}) for note in explanation.notes)
     for part in shown if with_source else ():
@@ -216,7 +216,7 @@ def _source_lines(part: Part, source: SourceChange) -> Iterator[Line]:
             sign, markup = "+", {"green": True}
         yield Line(f"  {number:>6} {with_more(line.more):>8} {sign} {line.text.rstrip()}", markup)
     if len(source.lines) > MOST_LINES:
-        yield Line(f"        ... {len(source.lines) - MOST_LINES} lines more")
+        yield Line(f"        ... {counted(len(source.lines) - MOST_LINES, 'more line')}")
 
 
 def explanation_markdown(explanation: Explanation) -> str:

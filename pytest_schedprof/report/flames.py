@@ -238,6 +238,6 @@ class Flames:
         tree = call_tree(stacks, trimmed(calls, LEAST_OF_CALLS) if calls else None)
         content = {**_tree(tree), "cost": mine.cost, "unit": mine.unit, "isSampled": False}
         if self.other and calls:
-            content |= {"before": list(tree.before), "costBefore": mine.cost, "scatter": 1.0}
+            content |= {"before": list(tree.before), "costBefore": mine.cost, "scatter": 0.0}
             return Flame(id, content, self.other.name, is_shortened=bool(tree.lead)), ""
         return Flame(id, content, is_shortened=bool(tree.lead)), ""

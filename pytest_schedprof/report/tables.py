@@ -42,14 +42,13 @@ from pytest_schedprof.model.result import (
     SampledShares,
 )
 from pytest_schedprof.report.words import (
-    CLIENT,
-    WHOLE_NAME,
     Fact,
     Interval,
     counted,
     interval_of,
     micros,
     name_of,
+    name_of_whole,
 )
 
 LIMIT_WORDS = {Verdict.PASS: "passed", Verdict.FAIL: "broken", Verdict.INCONCLUSIVE: "inconclusive"}
@@ -103,11 +102,12 @@ def _fact(finding: Finding, limit: Limit) -> str:
     value, low, high = (
         readable(amount, metric) for amount in (estimate.value, estimate.low, estimate.high)
     )
-    subject = finding.subject or (CLIENT if limit.measured == CLIENT_BYTECODES else WHOLE_NAME)
+    subject = finding.subject or name_of_whole(limit.measured)
     if limit.of:
         return (
             f"the cost of {subject} grows as scale ** {value} "
-            f"(at least {low}, at most {high})" + _over(estimate.samples)
+            f"(at least {low}, at most {high})"
+            + _over(estimate.samples, "run" if METRICS[limit.measured].evidence else "task")
         )
     bounds = "" if metric.is_exact else f" (at least {low}, at most {high})"
     if finding.before is not None:
@@ -125,8 +125,8 @@ def _fact(finding: Finding, limit: Limit) -> str:
     return f"{subject} takes {value}{noun}{bounds} {unit}{_over(estimate.samples)}"
 
 
-def _over(tasks: int) -> str:
-    return f" over {tasks} tasks" if tasks else ""
+def _over(samples: int, noun: str = "task") -> str:
+    return f" over {counted(samples, noun)}" if samples else ""
 
 
 def limits_of(record: Result) -> list[tuple[str, LimitResult, Limit | None]]:

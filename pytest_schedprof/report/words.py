@@ -12,6 +12,7 @@ from pytest_schedprof.model.comparison import Choice, Difference, FirstDifferenc
 from pytest_schedprof.model.explanation import Explanation, Part, Place, SourceChange, SourceLine
 from pytest_schedprof.model.limit import Estimate
 from pytest_schedprof.model.metric import (
+    CLIENT_BYTECODES,
     DECISIONS,
     FILE_SIZE,
     METRICS,
@@ -57,6 +58,11 @@ class Interval(NamedTuple):
     high: float
     limit: float | None = None
     before: float | None = None
+
+
+def name_of_whole(metric: str) -> str:
+    """Return whose figures a metric has where it names no function."""
+    return CLIENT if metric == CLIENT_BYTECODES else WHOLE_NAME
 
 
 def name_of(subject: Function) -> Name:
@@ -293,15 +299,15 @@ def top_parts(explanation: Explanation, most: int = TOLD) -> list[Part]:
     ]
 
 
-def others(explanation: Explanation, shown: int) -> str:
-    """Return what the parts that are not told add; empty if there are none."""
-    left = explanation.parts[shown:]
-    rest = sum(part.amount for part in left) + explanation.rest
+def others(explanation: Explanation, shown: Sequence[Part]) -> str:
+    """Return what the parts that are not shown add; empty if there are none."""
+    left = len(explanation.parts) - len(shown)
+    rest = explanation.amount - sum(part.amount for part in shown)
     if not left and abs(explanation.rest) <= 1e-6 * max(
         abs(explanation.before), abs(explanation.after)
     ):
         return ""
-    more = f"{len(left)} other functions" if left else "functions without a line of their own"
+    more = counted(left, "other function") if left else "functions without a line of their own"
     return f"{_more(explanation, rest)}: {more}"
 
 
@@ -318,7 +324,7 @@ def sentences(explanation: Explanation) -> list[str]:
     parts = top_parts(explanation)
     return [
         *(sentence(explanation, part) for part in parts),
-        *filter(None, [others(explanation, len(parts))]),
+        *filter(None, [others(explanation, parts)]),
     ]
 
 

@@ -671,12 +671,24 @@ def test_new_vanished_renamed_and_failed_tests_are_told(tmp_path: Path) -> None:
     assert report.vanished == ("a.py::test_old",)
     assert report.renamed == (("a.py::test_two", "b.py::test_two"),)
     assert report.unusable == ("a.py::test_bad",)
+    assert report.verdict is Verdict.INCONCLUSIVE, "nothing is known of one of the earlier tests"
+    assert compare(before[:3], after).verdict is Verdict.PASS
     assert [comparison.test_id for comparison in report.comparisons] == [
         "a.py::test_one",
         "b.py::test_two",
     ]
     runs = [kept(tmp_path / name, *side) for name, side in (("a", before), ("b", after))]
     assert comparing.compare(*(load(str(run), "").tests for run in runs)) == report
+
+
+def test_parameters_with_colons_are_no_names() -> None:
+    before, after = (
+        [measured(counted(COSTS), test_id=f"a.py::test_{name}[::1]")]
+        for name in ("listen", "connect")
+    )
+    assert compare(before, after).renamed == ()
+    moved = [measured(counted(COSTS), test_id="b.py::test_listen[::1]")]
+    assert compare(before, moved).renamed == (("a.py::test_listen[::1]", "b.py::test_listen[::1]"),)
 
 
 def with_transitions(per_task: float, costs: dict[str, float]) -> BackendResult:

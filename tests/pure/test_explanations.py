@@ -119,7 +119,16 @@ def test_small_and_uncertain_parts_are_summed() -> None:
     explanation = explained(before, after)
     shown = top_parts(explanation)
     assert [part.function for part in shown] == [F]
-    assert others(explanation, len(shown)) == "+31: 2 other functions"
+    assert others(explanation, shown) == "+31: 2 other functions"
+
+
+def test_an_uncertain_part_before_a_certain_one_is_among_the_others() -> None:
+    before = accounts({F: Cost(100, 1), G: Cost(100, 1)})
+    after = accounts({F: Cost(140, 1, error=60), G: Cost(120, 1, error=10)})
+    explanation = explained(before, after)
+    shown = top_parts(explanation)
+    assert [part.function for part in shown] == [G]
+    assert others(explanation, shown) == "+40: 1 other function"
 
 
 OLD = """\

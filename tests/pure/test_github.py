@@ -160,8 +160,8 @@ def test_limits_and_troubles_are_told_by_how_grave_they_are(checkout: Path) -> N
 
 
 def test_single_undecided_figures_are_no_remarks(checkout: Path) -> None:
-    before = measured(counted({TRANSITION: 100.0}, {TRANSITION: 140.0}, {TRANSITION: 100.0}))
-    after = measured(counted({TRANSITION: 120.0}, {TRANSITION: 190.0}, {TRANSITION: 100.0}))
+    before = measured(counted({TRANSITION: 100.0}))
+    after = measured(counted({TRANSITION: 100.0}, {TRANSITION: 130.0}, {TRANSITION: 100.0}))
     (comparison,) = compare([before], [after], names=("main", "now")).comparisons
     assert comparison.verdict is Verdict.INCONCLUSIVE
     assert lines_of(checkout, replace(after, comparisons=(comparison,))) == []

@@ -26,7 +26,7 @@ from pytest_schedprof.model.evidence import Evidence, RunAmounts
 from pytest_schedprof.model.limit import MIN_SAMPLES, Estimate, LimitResult, Verdict
 from pytest_schedprof.model.metric import MEASURES, SAMPLED
 from pytest_schedprof.model.profile import CostProfile, Stack
-from pytest_schedprof.model.result import BackendResult, ClusterFacts, Result
+from pytest_schedprof.model.result import OWN_VIRTUAL, BackendResult, ClusterFacts, Result
 from pytest_schedprof.report.tables import describe, grounds_of, limits_of
 
 ROOT = "distributed.core:Server._handle_comm"
@@ -245,6 +245,46 @@ def test_what_the_baseline_cannot_tell_is_a_doubt_with_its_reason() -> None:
     older = replace(ENVIRONMENT, scheduler_python="3.10.1")
     assert "Python 3.11 and 3.10" in doubt(counts, counts, "calls", environment=older)
     assert doubt(counts, counts, "transferred") == "the baseline has no transferred"
+
+
+def test_costs_per_task_of_bodies_with_other_tasks_are_a_doubt() -> None:
+    """Also where all of a body counts: it may make none."""
+    own = ClusterFacts(OWN_VIRTUAL, "inproc://scheduler", 2, 2)
+
+    def judged_against(tasks: int) -> LimitResult:
+        then = measured(counted({FUNCTION: 10.0}, tasks=tasks), cluster=own)
+        record = counted({FUNCTION: 10.0}, tasks=TASKS)
+        after = Measurement(measured(record, cluster=own), record)
+        profile = {FUNCTION: {"bytecodes": 10.0 * TASKS}}
+        now = Costs([unit_of(TASKS, {}, [CostProfile("counts", "", profile)])] * 3)
+        reference = Reference("main", [then]).before(after)
+        return judge(parse_limit("bytecodes <= baseline"), now, [], reference)
+
+    assert judged_against(TASKS).verdict is Verdict.PASS
+    for tasks in (0, TASKS // 2):
+        assert judged_against(tasks).verdict is Verdict.INCONCLUSIVE
+        assert f"another amount of work: {tasks} tasks a round" in judged_against(tasks).note
+
+
+def test_the_longest_stall_is_held_against_the_longest_of_then() -> None:
+    """That may have been another function's."""
+    other = f"{SCHEDULER}.other"
+
+    def stalled(longest: float, **seconds: float) -> CostProfile:
+        profile = {FUNCTION: {"stall": seconds["one"]}, other: {"stall": seconds["two"]}}
+        return CostProfile("stalls", "", profile, {"stall": longest})
+
+    then, now = (
+        Costs([unit_of(1, {}, [profile])])
+        for profile in (stalled(0.1, one=0.1, two=0.02), stalled(0.06, one=0.01, two=0.06))
+    )
+    before, after = (
+        replace(counted({FUNCTION: 1.0}), costs=costs.measured()) for costs in (then, now)
+    )
+    reference = Reference("main", [measured(before)]).before(Measurement(measured(after), after))
+    assert judge(parse_limit("stall <= baseline * 1.2"), now, [], reference).verdict is Verdict.PASS
+    (finding,) = judge(parse_limit("stall <= 1s"), now, []).findings
+    assert finding.subject == other
 
 
 def test_a_figure_that_no_record_has_is_not_zero() -> None:
