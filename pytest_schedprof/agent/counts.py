@@ -175,7 +175,7 @@ in long tests would be most of all counts. In real time nothing of them is."""
 
 NOT_COUNTED = (
     f"{Traffic.__module__}:Traffic.passed",
-    "pytest_schedprof.clusters.in_process:Schedulers._living",
+    "pytest_schedprof.clusters.in_process:Schedulers.living",
     "pytest_schedprof.virtual.choices:Choices.complete",
     "pytest_schedprof.virtual.choices:Choices.sent",
     "pytest_schedprof.virtual.choices:Choices.transition",
@@ -360,7 +360,12 @@ async def start(
     recording = CountsRecording(
         client, choice, code["ordered"], bytecodes, is_detailed, dask_scheduler
     )
-    if not recording.begin():
+    try:
+        has_begun = recording.begin()
+    except BaseException:  # a loop is blocked, and others count already
+        recording.counter.end()
+        raise
+    if not has_begun:
         holder = recording.counter.holder()
         return {"problem": "taken", "holder": holder, "is_newer": HAS_MONITORING}
     proof()

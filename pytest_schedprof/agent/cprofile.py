@@ -35,31 +35,45 @@ class CProfileRecording(Recording):
 
     async def end(self, timeout: float) -> dict[str, Any]:
         self.profiler.disable()
-        self.profiler.create_stats()
-        codes = [entry.code for entry in self.profiler.getstats()]
-        functions = [
-            (key, costs, list(callers.items()))
-            for key, (*costs, callers) in qualified(self.profiler.stats, codes).items()
-        ]
+        functions = summed(self.profiler.getstats())
         self.content = as_json({"schedprof_cprofile": 1, "functions": functions})
         return {}
 
 
-def qualified(stats: dict[StatsKey, Any], codes: list[CodeType | str]) -> dict[StatsKey, Any]:
-    """Rename functions to their qualified names."""
-    names = {
-        (code.co_filename, code.co_firstlineno, code.co_name): code.co_qualname
-        for code in codes
-        if isinstance(code, CodeType)
-    }
+def summed(entries: list[Any]) -> list[tuple[StatsKey, list[float], list[Any]]]:
+    """Return functions with their costs, and with those of each caller.
 
-    def place(key: StatsKey) -> StatsKey:
-        return (key[0], key[1], names.get(key, key[2]))
+    Code objects that have one place and name are one function, as all of named tuples: `pstats`
+    would keep one of them and forget the others.
+    """
+    costs: dict[StatsKey, list[float]] = {}
+    callers: dict[StatsKey, dict[StatsKey, list[float]]] = {}
+    for entry in entries:
+        calls, once, own, total = _costs(entry)
+        _add(costs, _place(entry.code), (once, calls, own, total))
+    for entry in entries:
+        for call in entry.calls or ():
+            if (called := _place(call.code)) in costs:
+                _add(callers.setdefault(called, {}), _place(entry.code), _costs(call))
+    return [(key, cost, list(callers.get(key, {}).items())) for key, cost in costs.items()]
 
-    return {
-        place(key): (*costs, {place(caller): cost for caller, cost in callers.items()})
-        for key, (*costs, callers) in stats.items()
-    }
+
+def _place(code: CodeType | str) -> StatsKey:
+    if isinstance(code, str):  # a function of C
+        return ("~", 0, code)
+    return (code.co_filename, code.co_firstlineno, code.co_qualname)
+
+
+def _costs(entry: Any) -> tuple[float, float, float, float]:
+    """Return all calls, those that are not recursive, seconds of its own, and with callees."""
+    calls = entry.callcount
+    return (calls, calls - entry.reccallcount, entry.inlinetime, entry.totaltime)
+
+
+def _add(
+    sums: dict[StatsKey, list[float]], key: StatsKey, amounts: tuple[float, float, float, float]
+) -> None:
+    sums[key] = [sum(pair) for pair in zip(sums.get(key, [0] * 4), amounts, strict=True)]
 
 
 def keep_to_this_thread() -> None:

@@ -174,9 +174,11 @@ class ThreadSampler(Sampler):
     mode = "thread"
 
     def begin(self) -> str:
-        """Start the thread, except on Python 3.11."""
+        """Start the thread, except on Python 3.11, and on macOS, where a thread has no clock."""
         if FRAMES_ARE_UNSAFE:
             return "unsafe"
+        if not hasattr(time, "pthread_getcpuclockid"):
+            return "no-clock"
         self.watched = threading.get_ident()
         self.clock = time.pthread_getcpuclockid(self.watched)
         self.started_at = time.clock_gettime(self.clock)

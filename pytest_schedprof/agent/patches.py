@@ -131,10 +131,15 @@ def function_in(member: Any) -> Any:
     return function
 
 
-def references(scheduler: Any, function: Any) -> list[tuple[dict[Any, Any], Any, Any]]:
-    """Return the entries of the scheduler's tables that hold the function, mostly as a method."""
-    tables = [scheduler.handlers, scheduler.stream_handlers, scheduler._TRANSITIONS_TABLE]
-    tables += [vars(callback) for callback in scheduler.periodic_callbacks.values()]
+def references(holder: Any, function: Any) -> list[tuple[dict[Any, Any], Any, Any]]:
+    """Return the entries of schedulers' tables that hold the function, mostly as a method.
+
+    In the test's own process those of living schedulers: others will be made of what is patched.
+    """
+    tables: list[dict[Any, Any]] = []
+    for scheduler in holder.living() if hasattr(holder, "living") else [holder]:
+        tables += [scheduler.handlers, scheduler.stream_handlers, scheduler._TRANSITIONS_TABLE]
+        tables += map(vars, scheduler.periodic_callbacks.values())
     return [
         (table, key, value)
         for table in tables

@@ -198,6 +198,9 @@ async def start(
     try:
         recording.launch(pyspy, guard, arguments, log_level)
     except OSError as error:  # such as a program for another kind of machine
+        if hasattr(recording, "profiler"):  # it is its watchdog that could not be started
+            recording.profiler.kill()
+            await recording.ended(recording.profiler, GUARD_PATIENCE_S)
         recording.remove()
         allow_tracing(by_descendants=False)
         return {"problem": "not-started", "log": str(error)}

@@ -58,7 +58,7 @@ class Stalls:
         """Number of short callbacks by their duration in microseconds."""
         self.long: Counter[int] = Counter()
         self.longest: dict[CodeType | None, tuple[float, float]] = {}
-        """CPU time and wall time of the longest callback, by what it ran."""
+        """CPU time and wall time of the longest callbacks, by what they ran."""
         self.wall = 0.0
         """The longest by the clock, whatever it ran."""
         self.read_at = self.cpu_then = self.since = 0.0
@@ -130,8 +130,8 @@ class Stalls:
             return
         self.wall = max(self.wall, wall)
         self.long[round(math.log(cpu or 1 / MICRO) * STEPS)] += 1
-        if cpu > self.longest.get(code, (-1.0, 0.0))[0]:
-            self.longest[code] = cpu, wall
+        most_cpu, most_wall = self.longest.get(code, (0.0, 0.0))
+        self.longest[code] = max(cpu, most_cpu), max(wall, most_wall)
 
     def collect(self, phase: str, facts: dict[str, Any]) -> None:
         """Time a collection; the collector calls this before and after."""
@@ -198,8 +198,8 @@ class Stalls:
         )
         longest: dict[str, dict[str, float]] = {}
         for name, (_, cpu, wall) in zip(named, known, strict=True):
-            if cpu > longest.get(name, {}).get("cpu", 0.0):
-                longest[name] = {"cpu": cpu, "wall": wall}
+            most = longest.get(name, {"cpu": 0.0, "wall": 0.0})
+            longest[name] = {"cpu": max(cpu, most["cpu"]), "wall": max(wall, most["wall"])}
         durations = self._durations()
         return {
             "schedprof_stalls": 1,

@@ -92,6 +92,12 @@ class CpuTimeBackend(SamplingBackend):
                 f"main thread, and Python {answer['python']} may crash when another thread looks "
                 "at it; run it in a process of its own, as `dask scheduler` does, or use pyspy"
             )
+        if answer["problem"] == "no-clock":
+            return BackendUnavailableError(
+                f"schedprof: cputime cannot sample {label}: its event loop is not in the main "
+                "thread, and macOS does not tell the CPU time of another thread; run it in a "
+                "process of its own, as `dask scheduler` does, or use pyspy"
+            )
         if answer["problem"] == "not-main":
             return RecordingError(
                 f"schedprof: cputime observes {label} from its main thread only, and the window "

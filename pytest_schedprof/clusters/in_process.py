@@ -87,7 +87,7 @@ class Schedulers(OwnProcess):
         self.has_client |= not isinstance(client, Line)
 
     def unwatch(self) -> None:
-        self._living()
+        self.living()
         self._undo.close()
 
     def _begin_locally(self, graph: Any) -> None:
@@ -103,7 +103,7 @@ class Schedulers(OwnProcess):
             self._counted.add(scheduler)
             self._left.update(finished(scheduler), transitions=scheduler.transition_counter)
 
-    def _living(self) -> list[Scheduler]:
+    def living(self) -> list[Scheduler]:
         living = [
             scheduler
             for scheduler in list(Scheduler._instances)
@@ -128,7 +128,7 @@ class Schedulers(OwnProcess):
             ClusterError: one of them is blocked: what it does would not be seen.
         """
         mine = (None, threading.get_ident())
-        schedulers = self._living()
+        schedulers = self.living()
         loops = {scheduler.loop for scheduler in schedulers if scheduler.thread_id not in mine}
         runs = [_run_on(loop, function) for loop in loops]
         wait(runs, LOOP_S)
@@ -140,7 +140,7 @@ class Schedulers(OwnProcess):
     @property
     def is_any_alive(self) -> bool:
         """Whether there is a scheduler that may still make transitions."""
-        return bool(self._living())
+        return bool(self.living())
 
     @property
     def is_client_alone(self) -> bool:
@@ -150,14 +150,14 @@ class Schedulers(OwnProcess):
     @property
     def transition_counter(self) -> int:
         """Transitions of all schedulers, in the form of a scheduler's attribute."""
-        living = sum(scheduler.transition_counter for scheduler in self._living())
+        living = sum(scheduler.transition_counter for scheduler in self.living())
         return self._left["transitions"] + living
 
     @property
     def task_prefixes(self) -> dict[str, Any]:
         """Finished tasks of all schedulers, in the form of a scheduler's attribute."""
         counts = Counter({ending: self._left[ending] for ending in ENDINGS})
-        for scheduler in self._living():
+        for scheduler in self.living():
             counts.update(finished(scheduler))
         return {"all": SimpleNamespace(state_counts=counts)}
 
@@ -327,7 +327,7 @@ def observing(observer: Observer) -> Iterator[None]:
         _patch(Scheduler, "close", undo, before=seen.end)
         _patch(Worker, "close", undo, before=seen.leave)
         yield
-    seen.end_living()
+    seen.endliving()
     if seen.errors:
         raise seen.errors[0]
 

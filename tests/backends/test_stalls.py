@@ -134,6 +134,19 @@ def test_what_only_takes_time_by_the_clock_is_no_stall(control: Control, client:
     assert costs.whole["stall"] < BURNT_S / 2
 
 
+def test_the_longest_by_each_clock_may_be_of_two_callbacks() -> None:
+    stalls = Stalls(is_virtual=False)
+    for wall, burning in ((2.0, 0.0), (0.5, 0.02)):
+        stalls.read(perf_counter())
+        end = thread_time() + burning
+        while thread_time() < end:
+            pass
+        stalls.note(inc, perf_counter(), wall)
+    (times,) = stalls.record()["functions"].values()
+    assert times["wall"] == 2.0
+    assert 0.02 <= times["cpu"] < 0.5
+
+
 def test_the_longest_may_be_a_short_one() -> None:
     stalls = Stalls(is_virtual=False)
     assert stalls.record()["longest"] == 0.0

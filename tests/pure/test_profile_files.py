@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import gzip
 import json
 import pstats
@@ -18,6 +19,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from mutations import changed_bytes, changed_value, speedscope
 
+from pytest_schedprof.agent.cprofile import summed
+from pytest_schedprof.agent.recordings import as_json
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats.chrometrace import mended, read_times, read_trace, unpacked
 from pytest_schedprof.formats.counted import read_counts, with_more
@@ -542,3 +545,17 @@ def test_what_cprofile_measured_is_written_for_its_tools(tmp_path: Path) -> None
         ("/src/a.py", 3, "f"): (1, 2, 0.1, 0.2, {("/src/a.py", 1, "\xe9"): (1, 1, 0.1, 0.1)}),
         ("~", 0, "<built-in len>"): (1, 2**40, 0.1, 0.2, {}),
     }
+
+
+def test_code_of_one_place_and_name_is_one_function_of_cprofile() -> None:
+    """As the code of all named tuples is, and that of lambdas on one line."""
+    one, other = (lambda: None), (lambda: None)
+    profiler = cProfile.Profile()
+    profiler.enable()
+    for function in (one, other, other):
+        function()
+    profiler.disable()
+    content = as_json({"schedprof_cprofile": 1, "functions": summed(profiler.getstats())})
+    costs = read_costs(content, lambda places: [name for _, name, _ in places])
+    (name,) = (name for name in costs if name.endswith("<lambda>"))
+    assert costs[name]["calls"] == 3
