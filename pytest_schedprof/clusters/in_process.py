@@ -327,7 +327,7 @@ def observing(observer: Observer) -> Iterator[None]:
         _patch(Scheduler, "close", undo, before=seen.end)
         _patch(Worker, "close", undo, before=seen.leave)
         yield
-    seen.endliving()
+    seen.end_living()
     if seen.errors:
         raise seen.errors[0]
 

@@ -549,10 +549,10 @@ def test_what_cprofile_measured_is_written_for_its_tools(tmp_path: Path) -> None
 
 def test_code_of_one_place_and_name_is_one_function_of_cprofile() -> None:
     """As the code of all named tuples is, and that of lambdas on one line."""
-    one, other = (lambda: None), (lambda: None)
+    functions: list[Callable[[], None]] = [lambda: None, lambda: None]
     profiler = cProfile.Profile()
     profiler.enable()
-    for function in (one, other, other):
+    for function in (*functions, functions[1]):
         function()
     profiler.disable()
     content = as_json({"schedprof_cprofile": 1, "functions": summed(profiler.getstats())})
