@@ -36,7 +36,8 @@ UNUSUAL = re.compile("[^ -~]")
 USER = r"\b(?!abfss?:)(\w+://)[^/\s'\"@]+@"
 """Matches user and password of a URL; in those of Azure's file system it is the container."""
 
-QUERY = r"(://[^\s'\"?]*\?)[^\s'\"]+"
+QUERY = r"(://[^\s'\"?]*\?)[^\s'\"]*[^\s'\".,:;)]"
+"""Matches the query of a URL, without the mark of punctuation that may follow in a sentence."""
 
 
 def without_secrets(text: str) -> str:
