@@ -165,6 +165,17 @@ def test_every_field_is_that_of_the_live_span_and_tells_of_work_that_was_done(
         assert any("client.map(neg" in frame.code for frames in take.code for frame in frames)
 
 
+def test_a_span_within_one_that_is_open_around_several_tests_is_found() -> None:
+    with opened("local") as scheduler, span("suite"):
+        wait(scheduler.client.submit(str, 0, pure=False))  # of the test before
+        kind = SpanKind(ObservedTest("tests/test_it.py::test_it", scheduler))
+        with kind.around(1):
+            wait(scheduler.client.map(neg, range(20), pure=False))
+        spans = spans_in(kind.bring(()))
+    assert [take.name for take in spans.takes] == [("suite", "tests/test_it.py::test_it")]
+    assert spans.all.tasks == spans.merged.tasks == 20
+
+
 DASKS = ["runpy", r".*py\.?test.*", "pycharm"]
 
 

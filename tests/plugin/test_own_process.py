@@ -101,6 +101,13 @@ async def test_counts(c, s, a, b, count):
     for _ in range(2):
         await wait(c.map(inc, range(count), pure=False))
 
+@pytest.mark.schedprof(
+    backend="viztracer", options={"trace_sparse": "distributed.Scheduler.handle_task_finished"}
+)
+@gen_cluster(client=True, **PATIENT)
+async def test_traced(c, s, a, b):
+    await wait(c.map(inc, range(20), pure=False))
+
 @pytest.mark.schedprof("bytes_in <= 100kB", "messages_in <= 20", backend="counts")
 @gen_cluster(client=True, **PATIENT)
 async def test_data_that_the_scheduler_never_saw(c, s, a, b):
@@ -186,7 +193,7 @@ def test_nothing_stays_in_dask_and_an_idle_scheduler_in_a_thread_is_no_matter(
         *("test_counts[broken]", "test_elsewhere", "test_quadratic", "test_dear"),
         *("test_limit", "test_backend", "test_samples"),
     }
-    assert len(session.outcomes) == 23
+    assert len(session.outcomes) == 24
 
 
 @pytest.mark.parametrize("name", ["pyspy", "cputime"])
@@ -211,6 +218,13 @@ def test_counts_of_gen_cluster_are_exact_and_a_broken_limit_fails_it(session: Fi
     )
     assert 5 < first < 6.1
     assert second == pytest.approx(first, rel=0.001)
+
+
+def test_a_function_of_a_scheduler_in_the_tests_process_is_traced(session: Finished) -> None:
+    (backend,) = session.results()["test_traced"].backends
+    assert backend.costs
+    named = {cost.function for cost in backend.costs.functions}
+    assert "distributed.scheduler:Scheduler.handle_task_finished" in named
 
 
 def test_figures_are_the_schedulers_and_not_the_tests_or_the_workers(session: Finished) -> None:
