@@ -173,6 +173,7 @@ def test_a_span_within_one_that_is_open_around_several_tests_is_found() -> None:
             wait(scheduler.client.map(neg, range(20), pure=False))
         spans = spans_in(kind.bring(()))
     assert [take.name for take in spans.takes] == [("suite", "tests/test_it.py::test_it")]
+    assert spans.all
     assert spans.all.tasks == spans.merged.tasks == 20
 
 
