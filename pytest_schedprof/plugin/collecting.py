@@ -212,11 +212,12 @@ class Collector:
         run = run_of(self.config)
         if not self.packed and not run.path.is_dir():
             return  # no profiled test has begun
-        reported = [*map(self._unpacked, (*self.packed, *self.repeated))]
-        tests = {test.result.test_id for test in reported}  # also those that began anew
+        ended = [*map(self._unpacked, self.packed)]
+        reported = [test.directory for test in (*ended, *map(self._unpacked, self.repeated))]
+        tests = {test.result.test_id for test in ended}  # of which another attempt may have crashed
         self.unreported = [
             StoredResult(str(path), result, figures_of(result))
-            for path, result in unreported(run.path, [test.directory for test in reported])
+            for path, result in unreported(run.path, reported)
             if result.test_id not in tests
         ]
         started_at = self.config.stash[STARTED_AT]

@@ -63,6 +63,27 @@ def test_only_the_last_attempt_of_rerunfailures_counts(project: Project) -> None
     assert [test.outcome for test in project.run_record().tests] == ["passed"]
 
 
+CRASHING = """
+from pathlib import Path
+
+@pytest.mark.schedprof(backend="counts", cluster="simulated", workers=1)
+def test_it(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+    if not Path("crashed").exists():
+        Path("crashed").touch()
+        os._exit(1)
+"""
+
+
+@pytest.mark.slow
+def test_an_attempt_whose_worker_crashed_does_not_count(project: Project) -> None:
+    project.plugins = ("xdist",)
+    result = project.run_test(CRASHING, "-n1", "-p", "rerunfailures", "--reruns=1")
+    assert result.parseoutcomes() == {"passed": 1, "rerun": 1}
+    assert [test.outcome for test in project.run_record().tests] == ["passed"]
+    result.stdout.no_fnmatch_line("*did not end*")
+
+
 @pytest.mark.slow
 def test_repeat_and_randomly(project: Project) -> None:
     """Neither mixes up the files of repetitions, nor those of runs with one seed."""
