@@ -41,21 +41,21 @@ LAYERS = 8
 
 def rechunk(client: Client, size: int) -> None:
     """Rechunk an array from rows to columns."""
-    _rechunk(client, size, "tasks")
+    _rechunk(client, size, "tasks", f"rows-{uuid4().hex}")
 
 
 def p2p_rechunk(client: Client, size: int) -> None:
     """Rechunk an array from rows to columns by P2P: workers send each other the parts."""
-    _rechunk(client, size, "p2p")
+    _rechunk(client, size, "p2p", f"rows-{uuid4().hex}")
 
 
-def _rechunk(client: Client, size: int, method: str) -> None:
+def _rechunk(client: Client, size: int, method: str, name: str) -> None:
     import dask
     import dask.array
 
     width = max(2, isqrt(size))
     with dask.config.set({"array.rechunk.method": method}):
-        rows = dask.array.zeros((width, width), chunks=(1, width), name=f"rows-{uuid4().hex}")
+        rows = dask.array.zeros((width, width), chunks=(1, width), name=name)
         finish(client, futures_of(client.persist(rows.rechunk((width, 1)))))
 
 
