@@ -79,6 +79,9 @@ class Monitor(Counted):
         """Whether all callbacks ask which thread it is."""
         self.paused_by = 0
         self.bytecodes = bytecodes
+        self.rests: int = monitoring().events.PY_YIELD | monitoring().events.PY_RESUME
+        """Events of a coroutine that waits. Calls alone need them only of code that pauses, for
+        what runs meanwhile is counted."""
         self.callers = callers
         self.raised: tuple[int, int] | None = None
         self.thrown = 0
@@ -94,7 +97,8 @@ class Monitor(Counted):
         monitoring().use_tool_id(self.tool, NAME)
         local, wide = self._callbacks()
         self._register(local | wide)
-        self.local = sum(local)
+        rests = 0 if self.bytecodes else self.rests
+        self.local = sum(local) & ~rests
         for code in self.clockwork.values():
             self._arm(code)
         frame: FrameType | None = sys._getframe()
@@ -104,7 +108,7 @@ class Monitor(Counted):
         if self.ident is get_ident and self._is_run_elsewhere():
             self._guard()
         monitoring().restart_events()  # those that an earlier recording disabled
-        monitoring().set_events(self.tool, sum(wide))
+        monitoring().set_events(self.tool, sum(wide) & ~rests)
         untrace(self.periodic, self.clockwork, self.undo, self._silent)
         return True
 
@@ -133,7 +137,8 @@ class Monitor(Counted):
 
     def _arm(self, code: CodeType) -> None:
         self.armed[id(code)] = code
-        monitoring().set_local_events(self.tool, code, self.local)
+        events = self.local | (self.rests if id(code) in self.pausing else 0)
+        monitoring().set_local_events(self.tool, code, events)
 
     def _find(self, frame: FrameType) -> Answer:
         """Return whether something is to be done for the code of a frame, and arm it if so.
@@ -173,13 +178,17 @@ class Monitor(Counted):
         """Return callbacks for events of armed code, and for those of all code."""
         events = monitoring().events
         if not self.bytecodes:
-            return {events.PY_RETURN: self._on_return()}, {
+            return {
+                events.PY_RETURN: self._on_exit(self.exits),
+                events.PY_YIELD: self._on_exit(self.yields),
+            }, {
                 events.PY_START: self._on_start(),
+                events.PY_RESUME: self._on_resume(),
                 events.PY_UNWIND: self._unwound,
             }
         jump = self._on_jump()
         local: Callbacks = {
-            events.PY_RETURN: self._on_return(),
+            events.PY_RETURN: self._on_exit(self.exits),
             events.PY_YIELD: self._on_exit(self.yields),
             events.BRANCH: jump,
             events.JUMP: jump,
@@ -211,21 +220,12 @@ class Monitor(Counted):
         bodies = self.bodies
 
         def leave(code: CodeType, offset: int, value: object) -> None:
-            if not self.paused_by or id(code) in bodies:
-                table[id(code)][offset] += 1
-
-        return leave
-
-    def _on_return(self) -> Callable[..., object]:
-        count = self._on_exit(self.exits)
-        exits = self.exits
-
-        def leave(code: CodeType, offset: int, value: object) -> None:
             if not self.paused_by:
-                exits[id(code)][offset] += 1
-            else:
-                count(code, offset, value)
-                self._end_pause(code)
+                table[id(code)][offset] += 1
+                return
+            if id(code) in bodies:
+                table[id(code)][offset] += 1
+            self._end_pause(code)
 
         return leave
 
@@ -287,7 +287,7 @@ class Monitor(Counted):
 
     def _on_resume(self) -> Callable[..., object]:
         threads, ident, entries, armed = self.threads, self.ident, self.entries, self.armed
-        bodies, disable = self.bodies, monitoring().DISABLE
+        pausing, bodies, disable = self.pausing, self.bodies, monitoring().DISABLE
 
         def resume(code: CodeType, offset: int) -> object:
             key = id(code)
@@ -297,8 +297,11 @@ class Monitor(Counted):
                     return disable if answer is Answer.NEVER else None
             if ident() not in threads:
                 self._guard()
-            elif not self.paused_by or key in bodies:
+                return None
+            if key in bodies or not (self.paused_by or key in pausing):
                 entries[key][offset] += 1
+            if key in pausing:
+                self.paused_by = self.paused_by or key
             return None
 
         return resume

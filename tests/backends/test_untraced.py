@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from contextlib import ExitStack
 from types import FrameType
@@ -13,6 +14,7 @@ from tornado.ioloop import PeriodicCallback
 
 from pytest_schedprof.agent.choice import Choice, untrace
 from pytest_schedprof.agent.monitoring import Monitor, monitoring
+from pytest_schedprof.agent.opcodes import Opcodes
 
 
 class Ticking:
@@ -93,3 +95,40 @@ def test_what_is_left_out_has_no_events() -> None:
     assert len(ticking.seen) == 6
     assert monitor.calls_of(Ticking.note.__code__) == 3  # each of them calls it
     assert monitor.calls_of(Ticking.counted.__code__) == 3
+
+
+async def left_out() -> None:
+    for _ in range(2):
+        await asyncio.sleep(0)
+        of_left_out()
+
+
+def of_left_out() -> None:
+    """Be called by what is left out."""
+
+
+async def work() -> None:
+    for _ in range(4):
+        of_work()
+        await asyncio.sleep(0)
+
+
+def of_work() -> None:
+    """Be called by another task of the event loop."""
+
+
+async def both() -> None:
+    await asyncio.gather(left_out(), work())
+
+
+@pytest.mark.parametrize("bytecodes", [True, False])
+def test_what_runs_while_a_coroutine_that_is_left_out_waits_is_counted(bytecodes: bool) -> None:
+    kind = Opcodes if monitoring() is None else Monitor
+    counter = kind(Choice([__name__]), [left_out.__code__], bytecodes=bytecodes)
+    assert counter.begin()
+    try:
+        asyncio.run(both())
+    finally:
+        counter.end()
+    codes = (left_out, of_left_out, work, of_work)
+    assert [counter.calls_of(function.__code__) for function in codes] == [0, 0, 1, 4]
