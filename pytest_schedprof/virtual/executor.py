@@ -325,11 +325,12 @@ class Executor:
     def gather(self, instruction: machine.GatherDep) -> None:
         """Simulate a transfer, whose bytes count as incoming until its end."""
         data = dict(self._sent(instruction))
-        seconds = self._transfer_seconds(instruction)
+        seconds = self.transfer(instruction)
         self._note_transfer(instruction, seconds)
         self._after(seconds, partial(self._receive, instruction, data))
 
-    def _transfer_seconds(self, instruction: machine.GatherDep) -> float:
+    def transfer(self, instruction: machine.GatherDep) -> float:
+        """Let a transfer begin; return how many seconds it takes."""
         behaviour = self._worker.server.behaviour
         return behaviour.transfer_seconds(instruction.total_nbytes, self._latency())
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dask.sizeof import sizeof
 from distributed import profile
 from distributed import worker_state_machine as machine
-from distributed.comm.core import Comm, Listener, listen
+from distributed.comm.core import Comm, CommClosedError, Listener, listen
 from distributed.core import Server, Status, rpc
 from distributed.metrics import time
 from distributed.protocol.serialize import to_serialize
@@ -155,7 +155,10 @@ class WorkerServer(Server):
             logger.warning("hollow workers know nothing of %r", operation)
 
     def _worker_of(self, comm: Comm) -> HollowWorker:
-        return self.hollow[comm.local_address]
+        worker = self.hollow.get(comm.local_address)
+        if worker is None:
+            raise CommClosedError(f"{comm.local_address} has left")
+        return worker
 
     async def get_data(
         self, comm: Comm, keys: list[Any], who: Any = None, **ignored: Any
@@ -176,14 +179,13 @@ class WorkerServer(Server):
 
     async def gather(self, comm: Comm, who_has: dict[Any, list[str]]) -> dict[str, Any]:
         """Copy results from other workers, as for replication."""
-        worker, data, failed = self._worker_of(comm), {}, []
-        for key in who_has.keys() - worker.state.data.keys():
-            try:
-                data[key] = await self._fetch(who_has[key], key)
-            except OSError:
-                failed.append(key)
+        worker = self._worker_of(comm)
+        lacking = [key for key in who_has if key not in worker.state.data]
+        copies = await asyncio.gather(*(self._fetch(worker, who_has[key], key) for key in lacking))
+        data = {key: copy for key, copy in zip(lacking, copies, strict=True) if copy is not None}
         if data:
             self.update_data(comm, data)
+        failed = [key for key in lacking if key not in data]
         return {"status": "partial-fail", "keys": failed} if failed else {"status": "OK"}
 
     def held_by(self, address: str, key: Any) -> Any:
@@ -191,7 +193,8 @@ class WorkerServer(Server):
         worker = self.hollow.get(address)
         return worker and worker.state.data.get(key)
 
-    async def _fetch(self, holders: list[str], key: Any) -> Any:
+    async def _fetch(self, worker: HollowWorker, holders: list[str], key: Any) -> Any:
+        """Return a result that is copied to a worker, or None if nobody has it."""
         for address in holders:
             value = self.held_by(address, key)
             if value is None and address not in self.hollow:
@@ -200,7 +203,7 @@ class WorkerServer(Server):
                     value = answer["data"].get(key)
             if value is not None:
                 return value
-        raise OSError(f"nobody has {key!r}")
+        return None
 
     def free_keys(self, comm: Comm, keys: list[Any], stimulus_id: str) -> None:
         """RPC variant of the free-keys message."""

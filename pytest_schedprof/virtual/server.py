@@ -15,6 +15,7 @@ from distributed.comm.core import Comm, CommClosedError
 from distributed.comm.inproc import InProc, InProcListener, global_manager
 from distributed.core import Server
 from distributed.security import Security
+from distributed.worker_state_machine import GatherDep
 from tornado.ioloop import IOLoop
 
 from pytest_schedprof.virtual.behaviour import Behaviour
@@ -92,6 +93,19 @@ class VirtualServer(WorkerServer):
             return await answer if inspect.isawaitable(answer) else answer
 
         return handle
+
+    async def _fetch(self, worker: HollowWorker, holders: list[str], key: Any) -> Any:
+        """Copy a result over both workers' links, as any other transfer."""
+        for address in holders:
+            sender = self.hollow.get(address)
+            if sender is not None and key in sender.state.data:
+                nbytes = sender.state.tasks[key].nbytes or 0
+                copy = GatherDep(
+                    worker=address, to_gather={key}, total_nbytes=nbytes, stimulus_id="copy"
+                )
+                await asyncio.sleep(worker.executor.transfer(copy))
+                break
+        return await super()._fetch(worker, holders, key)
 
     def give_address(self, worker: HollowWorker) -> str:
         """Give the worker an address that none has had: others may ask an old one for its data."""

@@ -28,12 +28,6 @@ class ExactExecutor(Executor):
 
     _worker: Any
 
-    def gather(self, instruction: GatherDep) -> None:
-        window = self._worker.server.world.journal.window
-        if window is not None:
-            window.note_transfer(len(instruction.to_gather), instruction.total_nbytes)
-        super().gather(instruction)
-
     def _begin(self, seconds: float) -> None:
         self._worker.server.world.workers.draw(self._worker, seconds)
 
@@ -55,9 +49,12 @@ class ExactExecutor(Executor):
         sender = getattr(server.hollow.get(address), "cut_until", 0.0)
         return float(max(self._worker.cut_until, sender) - server.world.loop.now)
 
-    def _transfer_seconds(self, instruction: GatherDep) -> float:
-        """Return how long a transfer takes on both workers' links, which they share with others."""
+    def transfer(self, instruction: GatherDep) -> float:
+        """Let a transfer take its time on both workers' links, which they share with others."""
         server = self._worker.server
+        if server.world.journal.window is not None:
+            count, nbytes = len(instruction.to_gather), instruction.total_nbytes
+            server.world.journal.window.note_transfer(count, nbytes)
         alone = server.behaviour.transfer_seconds(instruction.total_nbytes, self._latency())
         sender = server.hollow.get(instruction.worker)
         if sender is None:

@@ -15,7 +15,10 @@ from hypothesis import strategies as st
 from support import Project
 
 from pytest_schedprof.agent import decisions
+from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.control.control import Control
+from pytest_schedprof.formats.counted import read_decisions
+from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.virtual.lines import Link, send
 from pytest_schedprof.virtual.loop import EPOCH
 
@@ -147,6 +150,22 @@ def test_transfers_share_the_link_of_their_sender(make: Make) -> None:
     users = [client.submit(inc, root, workers=to, pure=False) for to in addresses[1:]]
     # Each transfer takes a second; the third one waits for two others, then its task runs.
     assert 4 <= seconds_for(client, users) < 4.2
+
+
+def test_copies_take_the_links_as_transfers_do(make: Make) -> None:
+    client, control = make(3, bandwidth="10MB")
+    data = client.scatter([bytes(10_000_000)] * 2, workers=["inproc://worker-0"], hash=False)
+    backend = BackendRegistry().make("decisions", rate_hz=100, options={})
+    recorder = Recorder(control, [backend], 60)
+    with recorder.round():
+        start = now()
+        client.replicate(data, workers=["inproc://worker-1"])
+        assert 2 <= now() - start < 2.2
+    ((segment,),) = recorder.rounds
+    decided = read_decisions(segment.raw["decisions"].content)
+    assert decided.figures["transferred"] == sum(
+        client.nbytes([future.key for future in data]).values()
+    )
 
 
 @pytest.mark.slow
