@@ -71,8 +71,7 @@ def load_reference(config: pytest.Config, source: str) -> None:
         commit=loaded.commit,
         accepted=accepted_in(config.invocation_params.dir),
     )
-    if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(TestInventory(), "schedprof-inventory")
+    config.pluginmanager.register(TestInventory(), "schedprof-inventory")
 
 
 UNCHECKED = (
@@ -86,28 +85,31 @@ class TestInventory:
 
     def __init__(self) -> None:
         self.collected: set[str] = set()
-        self.deselected: set[str] = set()
 
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.collected.update(item.nodeid for item in session.items)
-
-    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        self.deselected.update(item.nodeid for item in items)
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: Sequence[pytest.Item]
+    ) -> Iterator[None]:
+        """Note all tests before plugins take some away; a worker of pytest-xdist reports them."""
+        self.collected.update(item.nodeid for item in items)
+        getattr(config, "workeroutput", {})["schedprof_collected"] = sorted(self.collected)
+        yield
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        self.collected.update(ids)
+    def pytest_testnodedown(self, node: Any) -> None:
+        reported: dict[str, Any] = getattr(node, "workeroutput", {})
+        self.collected.update(reported.get("schedprof_collected", ()))
 
     def vanished(self, known: frozenset[str], config: pytest.Config) -> set[str]:
         """Return tests of the baseline that are gone from files which were collected whole."""
-        # With --lf files are collected in part; workers of pytest-xdist do not tell what was left.
+        # Who chooses tests does not ask for the others; with --lf files are collected in part.
         choices = ("keyword", "markexpr", "lf", "deselect")
         chosen = [getattr(config.option, name, None) for name in choices]
         if any(chosen) or any("::" in argument for argument in config.args):
             return set()
-        seen = self.collected | self.deselected
-        files = {test_id.partition("::")[0] for test_id in seen}
-        return {test_id for test_id in known - seen if test_id.partition("::")[0] in files}
+        files = {test_id.partition("::")[0] for test_id in self.collected}
+        missing = known - self.collected
+        return {test_id for test_id in missing if test_id.partition("::")[0] in files}
 
 
 def unmatched_in(config: pytest.Config, results: Sequence[Result]) -> Iterator[str]:

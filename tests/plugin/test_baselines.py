@@ -203,6 +203,29 @@ def test_tests_that_only_one_side_has_are_told(project: Project) -> None:
     subset.stdout.no_fnmatch_line("*vanished*")
 
 
+LEFT_OUT = """
+import pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    items[:] = [item for item in items if item.name != "test_tasks"]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plugin", ["", "xdist"])
+def test_a_test_that_a_conftest_takes_away_has_not_vanished(project: Project, plugin: str) -> None:
+    project.write(tasks(count=10) + "\n\n" + tasks(name="test_other", count=10))
+    project.run(*ONCE, "--schedprof-save=main").assert_outcomes(passed=2)
+    project.write(LEFT_OUT, "conftest.py")
+    project.is_apart, project.plugins = bool(plugin), (plugin,) if plugin else ()
+    workers = ("-n", "1") if plugin else ()
+    compared = project.run(*ONCE, *workers, "--schedprof-compare=main")
+    compared.assert_outcomes(passed=1)
+    compared.stdout.fnmatch_lines(["compared with main: * the same in 1 test*"])
+    compared.stdout.no_fnmatch_line("vanished:*")
+
+
 TOLD = f"thresholds from {LEAST_RUNS} earlier runs"
 
 
