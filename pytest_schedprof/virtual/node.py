@@ -61,7 +61,7 @@ async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Futur
     await scheduler
     world = World(loop, scheduler, read_trait("horizon", spec["options"]))
     scheduler.extensions[WORLD] = world
-    order_graphs(world.journal)
+    order_graphs(world.sent)
     server = await VirtualServer(scheduler, read_behaviour(spec["options"]), spec["count"], world)
     make = partial(VirtualWorker, server, nthreads=spec["threads"])
     await join_all([make(name=name) for name in in_order_of_sets(spec["count"])])

@@ -6,14 +6,12 @@ there. The scheduler's process has a fixed seed: what it gets in one order is in
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from typing import Any
 
 from distributed import Scheduler, scheduler
 from distributed.comm.core import Comm
-
-from pytest_schedprof.virtual.journal import Journal
 
 OF_SETS = frozenset(
     {
@@ -57,8 +55,8 @@ def _in_order(read: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[An
     return read_in_order
 
 
-def order_graphs(journal: Journal) -> None:
-    """Put the dependencies of each task that clients send in order, and note the tasks.
+def order_graphs(sent: Callable[[Mapping[Any, Any]], None]) -> None:
+    """Put the dependencies of each task that clients send in order, and tell of the graph.
 
     The order of a set also depends on the order in which it was filled.
     """
@@ -70,7 +68,7 @@ def order_graphs(journal: Journal) -> None:
         for task in graph.values():
             if len(getattr(task, "_dependencies", ())) > 1:
                 task._dependencies = frozenset(sorted(task._dependencies, key=str))
-        journal.sent(graph)
+        sent(graph)
         return graph, *others
 
     scheduler._materialize_graph = unpack_in_order

@@ -86,7 +86,7 @@ class VirtualServer(WorkerServer):
         async def handle(comm: Comm, **message: Any) -> Any:
             now, worker = self.world.loop.now, self._worker_of(comm)
             late_s = max(0.0, getattr(worker, "cut_until", 0.0) - now)
-            await asyncio.sleep(self._latency() + min(late_s, PATIENCE_S))
+            await self.world.pass_by(self._latency() + min(late_s, PATIENCE_S))
             if late_s > PATIENCE_S:
                 raise CommClosedError(f"no way to {comm.local_address}")
             answer = handler(comm, **message)
@@ -103,7 +103,7 @@ class VirtualServer(WorkerServer):
                 copy = GatherDep(
                     worker=address, to_gather={key}, total_nbytes=nbytes, stimulus_id="copy"
                 )
-                await asyncio.sleep(worker.executor.transfer(copy))
+                await self.world.pass_by(worker.executor.transfer(copy))
                 break
         return await super()._fetch(worker, holders, key)
 

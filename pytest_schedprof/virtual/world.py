@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,7 @@ class World:
         self.workforce = Workforce()
         self.choices = Choices(scheduler, loop)
         self.quiet_since = loop.now
-        """When something that was under way last came to its end."""
+        """When something that was under way last came to its end, or a client sent a graph."""
         self.patient_until = loop.now
         """Until then a quiet cluster is not stuck, because workers are cut off or silent."""
         self._horizon_s = horizon_s
@@ -80,6 +80,14 @@ class World:
     def expect(self, call: Callable[[], None]) -> Expected:
         """Mark a function: while a timer holds it, something is under way."""
         return Expected(self, call)
+
+    async def pass_by(self, seconds: float) -> None:
+        """Wait for what is under way so long."""
+        if seconds <= 0:
+            return await asyncio.sleep(0)
+        over = asyncio.Event()
+        self.loop.call_later(seconds, self.expect(over.set))
+        await over.wait()
 
     def plan(self, seconds: float, fault: str, workers: list[str], lasting: float | None) -> str:
         """Let something happen to workers after a delay; return why it cannot, or nothing."""
@@ -127,6 +135,11 @@ class World:
         address = getattr(task.processing_on, "address", "")
         worker = self.workers.at(address)
         return tell_story(task, self._scheduler, worker, EPOCH)
+
+    def sent(self, graph: Mapping[Any, Any]) -> None:
+        """Note a graph that a client sent."""
+        self.quiet_since = self.loop.now
+        self.journal.sent(graph)
 
     def begin_log(self) -> None:
         """Begin a log, whose hash is the same if everything was the same."""

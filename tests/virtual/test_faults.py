@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from at_work import Make, inc, making
 from distributed import Client, Future, metrics, wait
 from distributed.comm.core import CommClosedError
+from distributed.scheduler import NoValidWorkerError
 from hypothesis import given
 from hypothesis import strategies as st
 from support import Project
@@ -166,6 +168,24 @@ def test_copies_take_the_links_as_transfers_do(make: Make) -> None:
     assert decided.figures["transferred"] == sum(
         client.nbytes([future.key for future in data]).values()
     )
+
+
+def test_a_copy_that_takes_longer_than_a_stuck_cluster_is_watched(make: Make) -> None:
+    client, _ = make(2, bandwidth="1MB", nbytes="200MB")
+    data = client.map(inc, range(1), pure=False)
+    wait(data)
+    start = now()
+    client.replicate(data, n=2)
+    assert 200 <= now() - start < 210
+
+
+def test_a_graph_gives_the_scheduler_its_time_also_after_a_long_sleep(make: Make) -> None:
+    client, _ = make(1, **{"config.distributed.scheduler.no-workers-timeout": "60s"})
+    client.sync(asyncio.sleep, 100.0)
+    start = now()
+    with pytest.raises(NoValidWorkerError):
+        client.submit(inc, 0, resources={"none": 1}).result()
+    assert 60 <= now() - start < 120
 
 
 @pytest.mark.slow
