@@ -18,7 +18,7 @@ from packaging.version import InvalidVersion, Version
 
 from pytest_schedprof.cli.compare import load_both
 from pytest_schedprof.cli.explain import gravest
-from pytest_schedprof.cli.main import add_directory, complain, say
+from pytest_schedprof.cli.main import STOP, add_directory, complain, say
 from pytest_schedprof.errors import (
     BaselineError,
     ClusterError,
@@ -59,7 +59,7 @@ USAGE = """\
 schedprof bisect [--dir DIR] BASELINE -- COMMAND ...
        schedprof bisect --releases FIRST..LAST [OPTIONS] TEST [-- PYTEST-OPTION ...]"""
 
-GOOD, BAD, SKIP, STOP = 0, 1, 125, 128
+GOOD, BAD, SKIP = 0, 1, 125
 
 PREFIX = "schedprof-bisect-"
 
@@ -247,7 +247,7 @@ def run_releases(arguments: argparse.Namespace, place: Path) -> int:
     try:
         _measure_release(arguments, releases[0], place / "0")
         ends = compared(len(releases) - 1)
-    except ClusterError as error:
+    except (ClusterError, BaselineError) as error:
         complain(f"{error}; this is an end of the range: choose another one")
         return 1
     if not (figure := figure_of(ends, arguments.metric, arguments.function)):
@@ -303,12 +303,17 @@ def _measure_release(arguments: argparse.Namespace, release: str, place: Path) -
         deadline = time.monotonic() + SESSION_S
         seed = {"PYTHONHASHSEED": "0"}  # in releases that name tasks in another way too
         status, output = run(command, deadline=deadline, cwd=Path.cwd(), more=seed)
-        results = load(str(place), str(place)).results
-    except BaselineError:
-        words = [*TELLING.findall(output), *output.splitlines()[-1:], ""][0][:MOST_WORDS]
-        raise ClusterError(f"schedprof: pytest exited with {status}: {words}") from None
     except subprocess.TimeoutExpired:
-        raise ClusterError(f"schedprof: pytest did not end in {SESSION_S:g} s") from None
+        raise ClusterError(
+            f"schedprof: with {release} pytest did not end in {SESSION_S:g} s"
+        ) from None
+    try:
+        results = [result for result in load(str(place), str(place)).results if result.is_usable]
+    except BaselineError:
+        results = []
+    if not results:
+        words = [*TELLING.findall(output), *output.splitlines()[-1:], ""][0][:MOST_WORDS]
+        raise ClusterError(f"schedprof: with {release} pytest exited with {status}: {words}")
     versions = results[0].environment.versions
     if versions.get(arguments.package, release) != release:
         raise SettingsError(

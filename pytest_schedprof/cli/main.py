@@ -27,7 +27,7 @@ COMMANDS = (
 )
 """Each is a module: PURPOSE, DESCRIPTION, EXAMPLE, `add_arguments(parser)` and `run(arguments)`."""
 
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
+FAILED, USAGE, STOP, INTERRUPTED = 1, 2, 128, 130
 
 RARELY = 100_000
 """Objects after which cycles are looked for: records are many objects, and have none."""
@@ -38,7 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.set_threshold(RARELY)
     words = (sys.argv[1:] if arguments is None else arguments) or ["show"]
     # The modules of the other commands, and what they import, take part of a second.
-    parsed = parser_of(words[:1] if words[0] in COMMANDS else COMMANDS).parse_args(words)
+    parser = parser_of(words[:1] if words[0] in COMMANDS else COMMANDS)
+    try:
+        parsed = parser.parse_args(words)
+    except SystemExit as end:
+        if end.code == USAGE and words[0] == "bisect":  # to `git bisect run` that is a bad commit
+            return STOP
+        raise
     try:
         status: int = parsed.run(parsed)
     except SchedprofError as error:

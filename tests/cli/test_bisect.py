@@ -107,8 +107,10 @@ FUNCTION = "dask._task_spec:_is_dask_future"
 """What graph intake asks of each task from 2026.1.1 on."""
 
 
-def bisect(project: Project, releases: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    project.write(TASKS)
+def bisect(
+    project: Project, releases: str, *arguments: str, body: str = TASKS
+) -> subprocess.CompletedProcess[str]:
+    project.write(body)
     command = [sys.executable, "-m", "pytest_schedprof", "bisect", f"--releases={releases}"]
     command += [*arguments, "test_it.py", "--", "--schedprof-workers=2", "--schedprof-rounds=1"]
     return subprocess.run(
@@ -144,6 +146,23 @@ def test_a_test_that_imports_another_release_ends_the_search(project: Project) -
     done = bisect(project, "2026.1.0,2026.1.1")
     assert done.returncode == 2
     assert "the test imports distributed" in done.stderr
+
+
+@pytest.mark.slow
+def test_an_end_at_which_the_test_fails_is_told(project: Project) -> None:
+    failing = TASKS + "    assert schedprof_scheduler is None\n"
+    done = bisect(project, "2026.1.0,2026.1.1", body=failing)
+    assert done.returncode == 1
+    assert "schedprof: with 2026.1.0 pytest exited with 1: " in done.stderr
+    assert "assert " in done.stderr
+    assert "this is an end of the range: choose another one" in done.stderr
+
+
+def test_options_without_dashes_before_them_blame_no_commit(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["bisect", "good", "pytest", "--schedprof=counts"]) == 128
+    assert "unrecognized arguments: --schedprof=counts" in capsys.readouterr().err
 
 
 def test_without_an_index_releases_can_be_named(
