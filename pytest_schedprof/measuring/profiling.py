@@ -225,6 +225,8 @@ class ProfiledTest:
         )
         self.is_assessed = False
         """Whether the runs of the body are over."""
+        self.is_whole = False
+        """Whether the body did all its work in each of them."""
         name = without_secrets(plan.settings.against or AGAINST)
         against = self._side(other_scheduler, name) if other_scheduler else None
         self._tested = self._side(scheduler)
@@ -366,6 +368,7 @@ class ProfiledTest:
         return replace(
             self._tested.record(),
             outcome=outcome,
+            is_whole=self.is_whole,
             unjudged=self.plan.unjudged,
             baseline=self._baseline,
             baseline_commit=self._commit,

@@ -294,6 +294,8 @@ class Result:
     """Confidence level of each one-sided bound."""
     schedprof_version: str
     backends: tuple[BackendResult, ...]
+    is_whole: bool = True
+    """False if the body itself failed, which may have left work undone."""
     troubles: tuple[str, ...] = ()
     """What went wrong with the profiling itself."""
     unjudged: tuple[str, ...] = ()
@@ -319,8 +321,8 @@ class Result:
     @property
     def is_usable(self) -> bool:
         """Whether the body did its work: it passed, or failed by a limit only, and was profiled."""
-        is_whole = self.outcome in WHOLE or self.verdict is Verdict.FAIL
-        return is_whole and bool(self.backends) and not self.troubles
+        is_done = self.outcome in WHOLE or (self.is_whole and self.verdict is Verdict.FAIL)
+        return is_done and bool(self.backends) and not self.troubles
 
     @property
     def is_own_virtual(self) -> bool:

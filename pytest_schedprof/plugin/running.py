@@ -197,6 +197,7 @@ def _run_body(
             profiled.keep_rounds()
             with clean(), arguments_for_run(item, body_run, side), in_time():
                 item.runtest()
+        profiled.is_whole = True
     except RefusalError as error:
         profiled.refuse(str(error))
         return item.runtest()
@@ -305,6 +306,7 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
     del item.stash[PROFILED]  # a rerun makes its own
     has_failed_subtest = item.stash.get(HAS_FAILED_SUBTEST, False)
     item.stash[HAS_FAILED_SUBTEST] = False
+    profiled.is_whole &= not has_failed_subtest
     if profiled.unprofiled:
         report.__dict__["schedprof_unprofiled"] = _outcome(report) != "skipped"
         report.__dict__["schedprof_refusal"] = profiled.refusal

@@ -15,6 +15,7 @@ from pytest_schedprof.cli.main import main
 from pytest_schedprof.judge.series import LEAST_RUNS
 from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.model.explanation import Role
+from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.store.baselines import load
 from pytest_schedprof.store.records import read_record
@@ -177,13 +178,24 @@ def test_a_baseline_that_cannot_be_saved_fails_the_session(project: Project) -> 
     assert project.result().backends  # the run exists, so a baseline can be saved from it
 
 
+HALF_DONE = """
+@pytest.mark.schedprof("transitions <= 1")
+def test_bad(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(3), pure=False))
+    assert False
+"""
+
+
 @pytest.mark.slow
 def test_tests_that_only_one_side_has_are_told(project: Project) -> None:
-    body = tasks(count=10) + "\ndef test_bad(schedprof_scheduler):\n    assert False\n"
+    body = tasks(count=10) + HALF_DONE
     saved = project.run_test(body, *ONCE, "--schedprof-save=main")
     saved.stdout.fnmatch_lines(
         ["baseline 'main': 1 test saved in *; 1 test left out, which did not pass"]
     )
+    half_done = project.results()["test_bad"]
+    assert half_done.verdict is Verdict.FAIL
+    assert not half_done.is_usable
     renamed = project.run_test(
         tasks(name="test_other", count=10), *ONCE, "--schedprof-compare=main"
     )
