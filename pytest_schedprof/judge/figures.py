@@ -289,7 +289,8 @@ class Measurement:
             return Figure(value, value * max(scatter or 0.0, least), max(1, rounds - 1))
         by_clocks = self._by_clocks if (metric, subject) in BY_TIMES else 0.0
         if scatter is None or rounds < MIN_ROUNDS:
-            return Figure(value, value * max(scatter or 0.0, UNSTEADY, by_clocks))
+            usual = UNSTEADY_IN_PROCESS if self.is_in_process else UNSTEADY
+            return Figure(value, value * max(scatter or 0.0, usual, by_clocks))
         if scatter < STEADY and not by_clocks:
             return Figure(value)
         least = max(by_clocks, UNSTEADY_IN_PROCESS if self.is_in_process else 0.0)

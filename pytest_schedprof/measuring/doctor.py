@@ -16,7 +16,12 @@ from pytest_schedprof.clusters.child import launched
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.control.reachability import open_line
-from pytest_schedprof.errors import BackendUnavailableError, SchedulerLostError, as_own
+from pytest_schedprof.errors import (
+    BackendUnavailableError,
+    SchedprofError,
+    SchedulerLostError,
+    as_own,
+)
 from pytest_schedprof.model.backend import BackendCheck, Checkup, ClockOffset, Machine, Privileges
 from pytest_schedprof.model.result import differences
 
@@ -128,6 +133,9 @@ def _checked_apart(
     except BackendUnavailableError as error:
         reason = error.reason.removeprefix("schedprof: ")
         return BackendCheck(backend.name, is_chosen, False, 0.0, reason, error.remedies)
+    except SchedprofError as error:  # the scheduler did not start there; others may work
+        reason = str(error).removeprefix("schedprof: ")
+        return BackendCheck(backend.name, is_chosen, False, 0.0, reason, ())
     try:
         with Control(cluster.address, timeout_s=timeout_s) as line:
             return _checked(backend, line, is_chosen=is_chosen, timeout_s=timeout_s)

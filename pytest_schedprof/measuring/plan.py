@@ -168,8 +168,7 @@ def choose_backends(
             What samples from outside stops the test and its workers too.
         is_apart: whether it has a process of its own.
     """
-    kind = CLUSTERS.get(settings.cluster)
-    is_ours = kind is not None and kind.takes_interpreter  # its environment is this one
+    is_ours = _is_ours(settings)
     metrics = dict.fromkeys(limit.measured for limit in settings.limit if not limit.evidence)
     is_sampled = any(METRICS[metric].is_sampled for metric in metrics)
     is_light = in_main_thread or (is_apart and is_ours and is_sampled and bool(refusal_of_own()))
@@ -186,8 +185,16 @@ def choose_backends(
     return settings._replace(backend=tuple(names) or (default,))
 
 
-def substitution() -> str:
+def _is_ours(settings: Settings) -> bool:
+    """Whether the cluster's environment is that of the tests."""
+    kind = CLUSTERS.get(settings.cluster)
+    return kind is not None and kind.takes_interpreter
+
+
+def substitution(settings: Settings) -> str:
     """Say that what samples from outside is replaced, if it is missing or refused; else empty."""
+    if not _is_ours(settings):
+        return ""
     refusal = refusal_of_own()
     reason = refusal.reason if refusal else ""
     if not _is_installed("py-spy"):

@@ -131,7 +131,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         choice = "backends chosen for each test" if is_auto else ", ".join(settings.backend)
         place = f"cluster {settings.cluster}, artifacts in {settings.dir}"
         lines.append(f"schedprof: {choice}; {place}")
-        if is_auto and (substitution := plugin.plan.substitution()):
+        if is_auto and (substitution := plugin.plan.substitution(settings)):
             lines.append(f"schedprof: {substitution}")
     if settings is not None and settings.is_off and (settings.save or settings.compare):
         lines.append("schedprof: off, so nothing is saved or compared")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +68,14 @@ def record_workload(client: Client, path: str | Path, *, anonymous: bool = False
         raise SettingsError(
             f"schedprof: the workload cannot be written to {path}: {error.strerror}"
         ) from None
-    try:
-        _begin(client, anonymous)
+    with closing(file):
+        try:
+            _begin(client, anonymous)
+        except BaseException:
+            path.unlink()  # else it would be in the way of the next attempt
+            raise
         with Fetching(client, file):
             yield path
-    finally:
-        file.close()
 
 
 def _begin(client: Client, anonymous: bool) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -43,6 +45,19 @@ def test_without_an_address_it_examines_a_scheduler_of_its_own() -> None:
     assert "instructions no: " in process.stdout or is_lent()  # valgrind takes long to start
     pid = int(process.stdout.partition("process ")[2].partition(" of")[0])
     assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_does_not_start_under_a_launcher_ends_no_checkup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "valgrind").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "valgrind").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    _, findings = examined(capsys, "--backend", "instructions,counts")
+    works = {backend["name"]: backend["works"] for backend in findings["backends"]}
+    assert works["counts"]
+    assert works["instructions"] == is_lent()
 
 
 def test_what_it_says_of_a_scheduler_is_so_and_nothing_is_left_there(

@@ -180,6 +180,9 @@ def test_all_else_works_where_profilers_are_left_out(tmp_path: Path, bare_python
     assert session.outcomes == {"test_counts": "passed", "test_limits": "passed", **failed}
     said = "schedprof: cputime in place of pyspy: it is not installed; pip install py-spy"
     assert session.lines.count(said) == 1
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    there = ("--schedprof", "--schedprof-cluster=tcp://127.0.0.1:1", "--collect-only")
+    assert said not in Finished(elsewhere, {"test_it.py": LEFT_OUT}, *there).lines
     backends = {
         name: [backend.backend for backend in r.backends] for name, r in session.results().items()
     }

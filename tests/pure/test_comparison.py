@@ -347,6 +347,10 @@ def test_in_process_rare_events_and_the_load_are_no_regression() -> None:
     slower = counted(*({**costs, CHECK: 340.0 + n} for n in range(3)))
     assert f"bytecodes {CHECK}" in outcomes(in_process(quiet, slower))
     assert in_process(quiet, slower).verdict is Verdict.FAIL
+    # A single round is no reason to trust a figure more.
+    once, busier = (counted_in([{**costs, CHECK: cost}]) for cost in (170.0, 230.0))
+    assert not in_process(once, busier).of(Outcome.REGRESSED)
+    assert compared(once, busier).of(Outcome.REGRESSED)
 
 
 def in_turns(before: BackendResult, after: BackendResult, kind: str = "simulated") -> Comparison:

@@ -252,6 +252,7 @@ def test_what_cannot_be_recorded_or_replayed_is_refused(tmp_path: Path) -> None:
         with record_workload(client, tmp_path / "one"):
             with pytest.raises(ClusterError, match="already"):
                 record_workload(client, tmp_path / "two").__enter__()
+            assert not (tmp_path / "two").exists()
             with pytest.raises(SettingsError, match="File exists"):
                 record_workload(client, tmp_path / "one").__enter__()
 
