@@ -20,7 +20,7 @@ from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
-from pytest_schedprof.errors import BackendNotInstalledError, RecordingError, SchedprofError
+from pytest_schedprof.errors import BackendNotInstalledError, RecordingError
 from pytest_schedprof.judge.shares import shares_of
 from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.profile import CostProfile, Profile, SampleProfile
@@ -350,14 +350,6 @@ def test_another_one_is_refused_and_nothing_is_left(control: Control, backend: B
 
 
 @every_backend
-def test_garbage_is_no_profile(backend: Backend) -> None:
-    namer: Callable[[list[tuple[str, str, int]]], list[str]] = lambda places: []  # noqa: E731
-    for content in (b"", b"{}", b"\x00\xff", b'{"shared": {"frames": []}, "profiles": [7]}'):
-        with pytest.raises(SchedprofError, match="schedprof: not a"):
-            backend.read(content, namer)
-
-
-@every_backend
 def test_stop_after_the_scheduler_forgot_it_is_one_clear_error(
     control: Control, backend: Backend
 ) -> None:
@@ -365,19 +357,3 @@ def test_stop_after_the_scheduler_forgot_it_is_one_clear_error(
     recording.abandon(timeout_s=200)
     with pytest.raises(RecordingError, match="knows nothing of this"):
         recording.stop(timeout_s=200)
-
-
-def full_collections(dask_scheduler: Any = None) -> int:
-    import gc
-
-    return int(gc.get_stats()[-1]["collections"])
-
-
-@pytest.mark.parametrize("is_repeated", [False, True])
-def test_rounds_that_are_compared_begin_without_garbage(
-    control: Control, is_repeated: bool
-) -> None:
-    recorder = Recorder(control, [], 10.0, is_repeated=is_repeated)
-    before = control.call(full_collections)
-    with recorder.round():
-        assert control.call(full_collections) - before == is_repeated

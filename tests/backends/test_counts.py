@@ -58,6 +58,22 @@ def cluster() -> Any:
     cluster.close()
 
 
+def full_collections(dask_scheduler: Any = None) -> int:
+    import gc
+
+    return int(gc.get_stats()[-1]["collections"])
+
+
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_rounds_that_are_compared_begin_without_garbage(
+    control: Control, is_repeated: bool
+) -> None:
+    recorder = Recorder(control, [], 10.0, is_repeated=is_repeated)
+    before = control.call(full_collections)
+    with recorder.round():
+        assert control.call(full_collections) - before == is_repeated
+
+
 @pytest.fixture(scope="module")
 def identical(cluster: LocalProcesses) -> list[CostProfile]:
     """Costs of three rounds of the same work, counted without options."""

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
-from test_contract import BACKENDS, ELSEWHERE, TELLING_NO_FUNCTION
+from test_contract import BACKENDS, ELSEWHERE, TELLING_NO_FUNCTION, marked
 
 from pytest_schedprof.backends.contract import Backend, facts_of
 from pytest_schedprof.backends.cputime import CpuTimeBackend
@@ -19,6 +19,7 @@ from pytest_schedprof.errors import (
     BackendInvalidError,
     BackendUnavailableError,
     BackendUnknownError,
+    SchedprofError,
     SettingsError,
 )
 from pytest_schedprof.model.backend import BackendFacts, rank_of, recommended
@@ -180,6 +181,14 @@ def test_one_that_cannot_be_used_is_one_clear_error_when_it_is_asked_for(
     assert "\n" not in str(caught.value)
     assert registry.facts.get("found") is None
     assert set(registry.facts) == set(BUILTIN)
+
+
+@pytest.mark.parametrize("name", map(marked, BACKENDS + TELLING_NO_FUNCTION))
+def test_garbage_is_no_profile(name: str) -> None:
+    backend = BackendRegistry().make(name, rate_hz=200, options={})
+    for content in (b"", b"{}", b"\x00\xff", b'{"shared": {"frames": []}, "profiles": [7]}'):
+        with pytest.raises(SchedprofError, match="schedprof: not a"):
+            backend.read(content, lambda places: [])
 
 
 def test_a_class_or_factory_that_measures_no_metric_is_refused() -> None:

@@ -130,7 +130,7 @@ def dask_setup(scheduler):
 SAMPLED = ("--schedprof=cputime", "--schedprof-rounds=8", "--schedprof-rate=500")
 """Rounds enough for a machine where CPU time varies by half between them."""
 
-COUNTED = (*OPTIONS, "--schedprof-rounds=1", "--schedprof-save=main")
+COUNTED = (*OPTIONS, "--schedprof-rounds=1")
 
 
 @pytest.mark.slow

@@ -155,7 +155,7 @@ def status_of(client: Client, address: str) -> str:
     )
 
 
-def test_workers_pause_retire_and_restart() -> None:
+def test_workers_pause_resume_and_retire() -> None:
     with at_work(SimulatedCluster, 2) as client:
         one, other = client.nthreads()
         client.run(lambda dask_worker: dask_worker.pause(), workers=[one])
