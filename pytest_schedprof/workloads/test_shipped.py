@@ -30,6 +30,9 @@ CLUSTER_OPTIONS: dict[str, dict[str, Any]] = {
 OF_COLLECTIONS = ("numpy", "pandas", "pyarrow")
 """What `pip install pytest-schedprof[examples]` installs, and workloads of collections need."""
 
+OF_DASK_ALONE = (*SHIPPED, "deep_collections")
+"""Those that need none of it."""
+
 
 def cases(options: dict[str, Any]) -> list[Any]:
     """Return a parameter for each workload, whose cluster has these options if it needs no others.
@@ -52,7 +55,8 @@ def cases(options: dict[str, Any]) -> list[Any]:
 
 def run(client: Any, workload: str, size: int) -> None:
     """Run a workload, or skip the test if it needs what is not installed."""
-    if WORKLOADS[workload].__module__ == collections.__name__:
+    is_of_collections = WORKLOADS[workload].__module__ == collections.__name__
+    if is_of_collections and workload not in OF_DASK_ALONE:
         for package in OF_COLLECTIONS:
             pytest.importorskip(package, reason="the extra `examples` is not installed")
     WORKLOADS[workload](client, size)
