@@ -86,7 +86,7 @@ def ran(
         cwd=project,
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=1500,
     )
     assert run.returncode == 0, run.stdout
     return sorted((project / ".schedprof").glob("2*"))

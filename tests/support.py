@@ -249,7 +249,7 @@ class Project(Kept):
         """Write a test file; its imports and `burn` are provided."""
         (self.path / name).write_text(HEADER + body)
 
-    def run(self, *arguments: str, timeout_s: float = 500) -> pytest.RunResult:
+    def run(self, *arguments: str, timeout_s: float = 1500) -> pytest.RunResult:
         """Run a session of pytest, which must end in time and leave no process behind."""
         if self.is_apart:
             others = [argument for name in self.plugins for argument in ("-p", name)]
@@ -302,7 +302,7 @@ class Project(Kept):
         except (psutil.Error, OSError):
             return False  # it is a zombie, or belongs to another user
 
-    def run_test(self, body: str, *arguments: str, timeout_s: float = 500) -> pytest.RunResult:
+    def run_test(self, body: str, *arguments: str, timeout_s: float = 1500) -> pytest.RunResult:
         """Write a test file and run it."""
         self.write(body)
         return self.run(*arguments, timeout_s=timeout_s)

@@ -292,7 +292,7 @@ def test_readme_first_example(tmp_path: Path) -> None:
         today = today.replace(word, replacement)
     script = f"README = {README!r}\nTODAY = {today!r}\n{IN_TURN}"
     command = [sys.executable, "-c", script]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=500, cwd=tmp_path)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=1500, cwd=tmp_path)
     assert process.returncode == 0, process.stderr
     assert re.search("mean|str", process.stdout)
     assert f"{UPDATE}_hlg is called {UPDATE} today" in process.stderr

@@ -282,7 +282,7 @@ asyncio.run(asyncio.wait_for(main(), 400))
 def test_users_see_the_scheduler_in_their_process(tmp_path: Path, kind: str) -> None:
     (tmp_path / "script.py").write_text(HEADER + SCRIPTS[kind])
     command = [sys.executable, "script.py"]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=500, cwd=tmp_path)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=1500, cwd=tmp_path)
     assert process.returncode == 0, process.stderr
     assert json.loads((tmp_path / "pyspy.json").read_text())["profiles"]
     events = json.loads((tmp_path / "viztracer.json").read_text())["traceEvents"]

@@ -102,7 +102,7 @@ def test_every_module_of_the_agent_arrives_where_this_package_is_not() -> None:
         [sys.executable, "-I", "-S", "-c", WITHOUT_THIS_PACKAGE, str(site)],
         input=pickle.dumps(sent),
         capture_output=True,
-        timeout=500,
+        timeout=1500,
     )
     assert process.returncode == 0, process.stderr.decode()
     assert process.stdout.decode().split() == MODULES

@@ -120,7 +120,7 @@ def bisect(
         capture_output=True,
         text=True,
         check=False,
-        timeout=500,
+        timeout=1500,
     )
 
 

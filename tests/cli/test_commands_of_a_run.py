@@ -67,7 +67,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     (path / "test_it.py").write_text(BODY)
     environment = {**os.environ, AUTOLOAD: "1", "GITHUB_STEP_SUMMARY": str(path / "page.md")}
     process = subprocess.run(
-        SESSION, cwd=path, env=environment, capture_output=True, text=True, timeout=500
+        SESSION, cwd=path, env=environment, capture_output=True, text=True, timeout=1500
     )
     assert process.returncode == 1, process.stdout + process.stderr
     return Session(path, process.stdout)

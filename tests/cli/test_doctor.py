@@ -36,7 +36,7 @@ def examined(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
 @pytest.mark.slow
 def test_without_an_address_it_examines_a_scheduler_of_its_own() -> None:
     command = [sys.executable, "-m", "pytest_schedprof", "doctor", "--backend", "pyspy,counts"]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=1500)
     assert process.returncode == 0, process.stdout + process.stderr
     assert process.stderr == ""
     assert process.stdout.endswith("\ncounts and pyspy work here\n")
@@ -113,7 +113,7 @@ def test_help_loads_nothing_heavy() -> None:
         "assert not {'distributed', 'dask', 'msgspec', 'pytest'} & set(sys.modules)"
     )
     process = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=500
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=1500
     )
     assert process.returncode == 0, process.stderr
     assert "example: schedprof doctor" in process.stdout

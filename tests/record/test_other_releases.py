@@ -16,7 +16,7 @@ from packaging.version import Version
 from pytest_schedprof.clusters.environments import interpreter_for
 from pytest_schedprof.formats.workload import read_workload
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 HERE = metadata.version("distributed")
 THERE = "2024.8.2" if Version(HERE) >= Version("2025.5") else "2025.5.1"

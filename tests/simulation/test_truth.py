@@ -51,7 +51,7 @@ these alone) depends on which worker was idle when, and it differs from run to r
 with real workers too.
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # counting is slow before Python 3.12
+pytestmark = pytest.mark.slow
 
 PATIENCE_S = 200.0
 """More than a graph takes on a busy machine."""
