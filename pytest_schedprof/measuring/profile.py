@@ -276,6 +276,7 @@ class _ProfileBlock(Block[SchedulerProfile]):
         self._round.close()
         profiled = self._profiled
         profiled.assess()
+        profiled.is_whole = not failed
         result = _warned(profiled.record("failed" if failed else "passed"), profiled.plan.backends)
         self._profile._result = result
         errors = list(profiled.errors)

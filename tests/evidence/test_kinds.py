@@ -149,7 +149,7 @@ def artifact(project: Project, name: str) -> str:
     return file.read_text()
 
 
-def test_an_option_that_cannot_be_ends_a_session(project: Project) -> None:
+def test_an_option_that_cannot_be_fails_the_session(project: Project) -> None:
     words = {"local.dt=0": "option local.dt must be above 0", "lokal.dt=1": "'lokal' is unknown"}
     for option, message in words.items():
         arguments = ("--schedprof-evidence=local", f"--schedprof-option={option}")

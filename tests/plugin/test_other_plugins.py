@@ -223,7 +223,6 @@ def pytest_sessionfinish():
 
 
 def test_elsewhere_tests_are_skipped_with_a_reason(project: Project) -> None:
-    project.is_apart = True
     project.write(ELSEWHERE, "conftest.py")
     project.write(
         "import pytest\n"

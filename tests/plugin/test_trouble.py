@@ -323,6 +323,11 @@ def test_it(schedprof_scheduler):
 """
 
 
+def clusters_in(temporary: Path) -> list[Path]:
+    """Directories of clusters in the directory for temporary files."""
+    return list(temporary.glob("schedprof-cluster-*"))
+
+
 @pytest.mark.slow
 def test_impatient_interrupts_leave_no_process_and_no_file(
     project: Project, temporary: Path
@@ -335,12 +340,7 @@ def test_impatient_interrupts_leave_no_process_and_no_file(
         process.send_signal(signal.SIGINT)
         process.communicate()
     wait_for(lambda: not project.processes(), "processes to end")
-    assert not list(temporary.glob("schedprof-*/profile"))
-
-
-def clusters_in(temporary: Path) -> list[Path]:
-    """Directories of clusters in the directory for temporary files."""
-    return list(temporary.glob("schedprof-cluster-*"))
+    assert not clusters_in(temporary)
 
 
 @pytest.mark.slow
