@@ -193,7 +193,9 @@ def test_a_page_that_cannot_be_written_is_told_in_a_line_and_fails_nothing(
     (result_file,) = project.run_directory.glob("tests/*/result.json")
     result_file.write_text("{")
     assert main(["open", "--write", "--run", str(project.run_directory)]) == 0
-    assert "no page: " in (project.run_directory / "index.html").read_text()
+    page = (project.run_directory / "index.html").read_text()
+    assert "no page: " in page
+    assert "is corrupt" in page
     run = str(project.run_directory)
     assert main(["compare", run, run]) == 2  # 1 would say that something regressed
     assert "is corrupt" in capsys.readouterr().err

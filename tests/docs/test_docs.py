@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import json
 import os
@@ -14,7 +13,7 @@ import tomllib
 from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 from support import ALONE, AUTOLOAD, Project
@@ -105,6 +104,8 @@ def test_limits_links_and_code_that_are_shown_are_right(page: Path) -> None:
         assert str(parse_limit(text)) == text
     for target in re.findall(r"\]\(([^)#]+)\)", content):
         assert "://" in target or (page.parent / target).exists(), target
+    for name in re.findall(r'src(?:set)?="([^"]+\.png)"', content):
+        assert "://" in name or (page.parent / name).is_file(), name
     for code in re.findall(r"```python\n(.*?)```", content, re.DOTALL):
         compile(code, page.name, "exec")
 
@@ -302,15 +303,8 @@ REPOSITORY = "https://example.org/project"
 CONFIG = {"extra": {"repository": REPOSITORY}}
 
 
-@pytest.fixture
-def hook() -> ModuleType:
-    """The module that mkdocs loads."""
-    spec = importlib.util.spec_from_file_location("site_links", ROOT / "docs" / "site_links.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+on_page = runpy.run_path(str(ROOT / "docs" / "site_links.py"))["on_page_markdown"]
+"""What mkdocs calls for each page."""
 
 
 def test_every_page_is_in_the_navigation() -> None:
@@ -331,24 +325,16 @@ def test_every_page_is_in_the_navigation() -> None:
         ("https://docs.pytest.org", "https://docs.pytest.org"),
     ],
 )
-def test_links_that_leave_docs_lead_to_the_repository(
-    hook: ModuleType, link: str, target: str
-) -> None:
+def test_links_that_leave_docs_lead_to_the_repository(link: str, target: str) -> None:
     page = SimpleNamespace(url="pages/")
-    assert hook.on_page_markdown(f"See [it]({link}).", page, CONFIG) == f"See [it]({target})."
+    assert on_page(f"See [it]({link}).", page, CONFIG) == f"See [it]({target})."
 
 
 @pytest.mark.parametrize(("url", "above"), [("", ""), ("pages/", "../")])
-def test_pictures_in_html_are_found_from_every_page(hook: ModuleType, url: str, above: str) -> None:
+def test_pictures_in_html_are_found_from_every_page(url: str, above: str) -> None:
     written = '<source srcset="a-dark.png"><img src="a-light.png" alt="b">'
-    page = hook.on_page_markdown(written, SimpleNamespace(url=url), CONFIG)
+    page = on_page(written, SimpleNamespace(url=url), CONFIG)
     assert page == f'<source srcset="{above}a-dark.png"><img src="{above}a-light.png" alt="b">'
-
-
-def test_every_picture_of_a_page_is_there() -> None:
-    for page in (ROOT / "docs").glob("*.md"):
-        for name in re.findall(r'src(?:set)?="([^"]+\.png)"', page.read_text(encoding="utf-8")):
-            assert (ROOT / "docs" / name).is_file()
 
 
 def test_every_row_of_what_happens_when_something_dies_is_a_test() -> None:

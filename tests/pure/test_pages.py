@@ -16,7 +16,6 @@ from pytest_schedprof.formats.counted import CountsFile
 from pytest_schedprof.judge.limits import LIMITABLE_OWNERS
 from pytest_schedprof.judge.owners import owner_of
 from pytest_schedprof.judge.recordings import Names, busy_stacks, other_of, trimmed
-from pytest_schedprof.measuring.pages import write_pages
 from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.run import Moment, Point, Series, Setting, Step
 from pytest_schedprof.report.code import MOST_LINES, code_of
@@ -162,14 +161,6 @@ def test_small_calls_are_counted_as_their_callers_own() -> None:
     assert trimmed(stacks, 0.04) == {("a:f",): 5, ("a:f", "a:g"): 90, ("a:f", "a:h"): 5}
     assert trimmed(stacks, 0.2) == {("a:f",): 10, ("a:f", "a:g"): 90}
     assert trimmed({("a:f", "a:g"): 1, ("b:f",): 99}, 0.5) == {("a:f",): 1, ("b:f",): 99}
-
-
-def test_a_page_without_a_record_says_why(tmp_path: Path) -> None:
-    run = kept(tmp_path / "run-1", measured(counted({TRANSITION: 7.0}), test_id="test_a"))
-    (run / "0" / "result.json").write_text("{")
-    page = write_pages(run).read_text()
-    assert "no page: " in page
-    assert "is corrupt" in page
 
 
 def test_a_series_is_drawn_within_its_margins(tmp_path: Path) -> None:
