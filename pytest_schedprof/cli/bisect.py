@@ -153,8 +153,10 @@ PYTEST = "import sys; sys.path[:] = filter(None, sys.path); import pytest; sys.e
 
 OURS = ("-p", "no:cacheprovider", "--color=no", "--schedprof-save=measured")
 
-TELLING = re.compile(r"^(?:E  |ERROR:|schedprof:)\s*(\S.*)$", re.MULTILINE)
-"""Lines of pytest's output that say what went wrong."""
+TELLING = [
+    re.compile(rf"^{begin}\s*(\S.*)$", re.MULTILINE) for begin in ("E  ", "ERROR:", "schedprof:")
+]
+"""Lines of pytest's output that say what went wrong; the most telling ones first."""
 
 MOST_WORDS = 200
 
@@ -312,7 +314,8 @@ def _measure_release(arguments: argparse.Namespace, release: str, place: Path) -
     except BaselineError:
         results = []
     if not results:
-        words = [*TELLING.findall(output), *output.splitlines()[-1:], ""][0][:MOST_WORDS]
+        lines = [line for pattern in TELLING for line in pattern.findall(output)]
+        words = [*lines, *output.splitlines()[-1:], ""][0][:MOST_WORDS]
         raise ClusterError(f"schedprof: with {release} pytest exited with {status}: {words}")
     versions = results[0].environment.versions
     if versions.get(arguments.package, release) != release:

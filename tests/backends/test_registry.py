@@ -183,7 +183,7 @@ def test_one_that_cannot_be_used_is_one_clear_error_when_it_is_asked_for(
     assert set(registry.facts) == set(BUILTIN)
 
 
-@pytest.mark.parametrize("name", map(marked, BACKENDS + TELLING_NO_FUNCTION))
+@pytest.mark.parametrize("name", [*map(marked, BACKENDS + TELLING_NO_FUNCTION)])
 def test_garbage_is_no_profile(name: str) -> None:
     backend = BackendRegistry().make(name, rate_hz=200, options={})
     for content in (b"", b"{}", b"\x00\xff", b'{"shared": {"frames": []}, "profiles": [7]}'):
