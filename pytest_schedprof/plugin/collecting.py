@@ -102,7 +102,7 @@ class TestInventory:
 
     def vanished(self, known: frozenset[str], config: pytest.Config) -> set[str]:
         """Return tests of the baseline that are gone from files which were collected whole."""
-        # Who chooses tests does not ask for the others; with --lf files are collected in part.
+        # Who chooses tests does not miss the others; with --lf files are collected in part.
         choices = ("keyword", "markexpr", "lf", "deselect")
         chosen = [getattr(config.option, name, None) for name in choices]
         if any(chosen) or any("::" in argument for argument in config.args):

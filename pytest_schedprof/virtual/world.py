@@ -82,7 +82,7 @@ class World:
         return Expected(self, call)
 
     async def pass_by(self, seconds: float) -> None:
-        """Wait for what is under way so long."""
+        """Let time pass by while something is under way."""
         if seconds <= 0:
             return await asyncio.sleep(0)
         over = asyncio.Event()
