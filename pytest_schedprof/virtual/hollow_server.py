@@ -188,16 +188,12 @@ class WorkerServer(Server):
         failed = [key for key in lacking if key not in data]
         return {"status": "partial-fail", "keys": failed} if failed else {"status": "OK"}
 
-    def held_by(self, address: str, key: Any) -> Any:
-        """Return the data that a worker of this process holds under a key, or None."""
-        worker = self.hollow.get(address)
-        return worker and worker.state.data.get(key)
-
     async def _fetch(self, worker: HollowWorker, holders: list[str], key: Any) -> Any:
         """Return a result that is copied to a worker, or None if nobody has it."""
         for address in holders:
-            value = self.held_by(address, key)
-            if value is None and address not in self.hollow:
+            holder = self.hollow.get(address)
+            value = holder.state.data.get(key) if holder else None
+            if holder is None:
                 with suppress(OSError):
                     answer: Any = await get_data_from_worker(self.rpc, keys=[key], worker=address)
                     value = answer["data"].get(key)
