@@ -41,7 +41,7 @@ import sys; sys.path.append({path!r})
 
 def dask_setup(scheduler):
     from injection import plant
-    plant("distributed.scheduler", "SchedulerState._add_to_memory", "_ = None; " * 9)
+    plant("distributed.scheduler", "SchedulerState._add_to_memory", {statement!r})
 """
 
 
@@ -120,11 +120,9 @@ def test_results_without_sources_and_lines_say_what_is_missing(
 
 
 BUSY = """
-import sys; sys.path.append({path!r})
-
-def dask_setup(scheduler):
-    from slowing import slow_down
-    slow_down("distributed.scheduler", "SchedulerState._add_to_memory", 0.002)
+from time import thread_time
+until = thread_time() + 0.002
+while thread_time() < until: pass
 """
 
 SAMPLED = ("--schedprof=cputime", "--schedprof-rounds=8", "--schedprof-rate=500")
@@ -135,11 +133,11 @@ COUNTED = (*OPTIONS, "--schedprof-rounds=1")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("options", "planting", "sentence"), [(SAMPLED, BUSY, ""), (COUNTED, PLANTING, ADDED)]
+    ("options", "statement", "sentence"), [(SAMPLED, BUSY, ""), (COUNTED, "_ = None; " * 9, ADDED)]
 )
 def test_all_that_tell_why_say_the_same(
     options: tuple[str, ...],
-    planting: str,
+    statement: str,
     sentence: str,
     project: Project,
     monkeypatch: pytest.MonkeyPatch,
@@ -149,7 +147,8 @@ def test_all_that_tell_why_say_the_same(
     project.run_test(TEST.replace("range(40)", "range(100)"), *options, "--schedprof-save=main")
     shutil.rmtree(project.run_directory)  # as in CI, where only the baseline is kept
     preload = project.path / "planting.py"
-    preload.write_text(planting.format(path=str(Path(injection.__file__).parent)))
+    path = str(Path(injection.__file__).parent)
+    preload.write_text(PLANTING.format(path=path, statement=statement))
     monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__PRELOAD", json.dumps([str(preload)]))
     done = project.run(*options, "--schedprof-compare=main")
     done.assert_outcomes(failed=1)
