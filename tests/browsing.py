@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +21,7 @@ from playwright.sync_api import (
     Route,
     sync_playwright,
 )
-from support import HEADER, INI
+from support import HEADER, INI, python
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -81,14 +79,7 @@ def ran(
     """
     (project / "pytest.ini").write_text(INI)
     (project / "test_it.py").write_text(HEADER + body)
-    run = subprocess.run(
-        [sys.executable, "-c", SESSIONS, json.dumps(turns), *arguments],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        timeout=1500,
-    )
-    assert run.returncode == 0, run.stdout
+    python("-c", SESSIONS, json.dumps(turns), *arguments, cwd=project)
     return sorted((project / ".schedprof").glob("2*"))
 
 

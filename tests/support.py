@@ -153,6 +153,27 @@ def busy_machine(processes: int = 2) -> Iterator[None]:
             process.wait()
 
 
+OF_THIS_SESSION = ("GITHUB_STEP_SUMMARY", "PYTEST_CURRENT_TEST")
+
+
+def python(
+    *arguments: str, cwd: Path | None = None, status: int | None = 0, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run an interpreter with these variables; it must end with `status`, if that is not None."""
+    environ = {name: text for name, text in os.environ.items() if name not in OF_THIS_SESSION}
+    process = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env={**environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1500,
+    )
+    assert status in (None, process.returncode), process.stdout + process.stderr
+    return process
+
+
 class Kept:
     """A directory in which one session was run, and what it left there."""
 
@@ -184,22 +205,16 @@ class Kept:
 class Finished(Kept):
     """A session in a process of its own that has ended; all tests of a module look at it."""
 
-    def __init__(self, path: Path, files: dict[str, str], *arguments: str) -> None:
+    def __init__(
+        self, path: Path, files: dict[str, str], *arguments: str, **variables: str
+    ) -> None:
         super().__init__(path)
         (path / "pytest.ini").write_text(INI)
         for name, body in files.items():
             (path / name).write_text(HEADER + body)
-        environ = {name: text for name, text in os.environ.items() if name not in NOT_OURS}
-        environ[AUTOLOAD] = "1"
-        self.process = subprocess.run(
-            [sys.executable, "-m", "pytest", "-v", *ALONE, *arguments],
-            cwd=path,
-            env=environ,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=1500,
-        )
+        variables = {AUTOLOAD: "1", **variables}
+        session = ("-m", "pytest", "-v", *ALONE, *arguments)
+        self.process = python(*session, cwd=path, status=None, **variables)
         assert "INTERNALERROR" not in self.process.stdout + self.process.stderr
         self.lines = self.process.stdout.splitlines()
         self.stdout = pytest.LineMatcher(self.lines)
@@ -211,7 +226,6 @@ class Finished(Kept):
         return {match[1]: match[2].lower() for match in matches if match}
 
 
-NOT_OURS = ("GITHUB_STEP_SUMMARY", "PYTEST_CURRENT_TEST")
 OUTCOME = re.compile(r"[^ :]+\.py::(.+) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)")
 
 

@@ -6,8 +6,6 @@ import inspect
 import json
 import logging
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from distributed import Client
-from support import wait_for
+from support import python, wait_for
 
 from pytest_schedprof import pyspy_on_scheduler, viztrace_scheduler
 from pytest_schedprof.clusters.own import LocalProcesses
@@ -291,9 +289,7 @@ def test_readme_first_example(tmp_path: Path) -> None:
     for word, replacement in SINCE.items():
         today = today.replace(word, replacement)
     script = f"README = {README!r}\nTODAY = {today!r}\n{IN_TURN}"
-    command = [sys.executable, "-c", script]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=1500, cwd=tmp_path)
-    assert process.returncode == 0, process.stderr
+    process = python("-c", script, cwd=tmp_path)
     assert re.search("mean|str", process.stdout)
     assert f"{UPDATE}_hlg is called {UPDATE} today" in process.stderr
     for path in (tmp_path, tmp_path / "today"):

@@ -7,14 +7,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from distributed import Client
-from support import BURNED
+from support import BURNED, python
 
 from pytest_schedprof import profile_scheduler
 from pytest_schedprof.clusters.own import LocalProcesses
@@ -282,9 +280,7 @@ asyncio.run(asyncio.wait_for(main(), 400))
 @pytest.mark.parametrize("kind", SCRIPTS)
 def test_users_see_the_scheduler_in_their_process(tmp_path: Path, kind: str) -> None:
     (tmp_path / "script.py").write_text(HEADER + SCRIPTS[kind])
-    command = [sys.executable, "script.py"]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=1500, cwd=tmp_path)
-    assert process.returncode == 0, process.stderr
+    python("script.py", cwd=tmp_path)
     assert json.loads((tmp_path / "pyspy.json").read_text())["profiles"]
     events = json.loads((tmp_path / "viztracer.json").read_text())["traceEvents"]
     assert any(UPDATE_GRAPH in event["name"] for event in events)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 import distributed
 import injection
 import pytest
-from support import HEADER, QUICK, Project
+from support import HEADER, QUICK, Project, python
 
 from pytest_schedprof.cli.main import main
 
@@ -108,26 +107,17 @@ FUNCTION = "dask._task_spec:_is_dask_future"
 
 
 def bisect(
-    project: Project, releases: str, *arguments: str, body: str = TASKS
+    project: Project, releases: str, *arguments: str, body: str = TASKS, status: int = 0
 ) -> subprocess.CompletedProcess[str]:
     project.write(body)
-    command = [sys.executable, "-m", "pytest_schedprof", "bisect", f"--releases={releases}"]
-    command += [*arguments, "test_it.py", "--", "--schedprof-workers=2", "--schedprof-rounds=1"]
-    return subprocess.run(
-        command,
-        cwd=project.path,
-        env={**os.environ, **QUICK},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=1500,
-    )
+    command = ["-m", "pytest_schedprof", "bisect", f"--releases={releases}", *arguments]
+    command += ["test_it.py", "--", "--schedprof-workers=2", "--schedprof-rounds=1"]
+    return python(*command, cwd=project.path, status=status, **QUICK)
 
 
 @pytest.mark.slow
 def test_the_release_is_found_and_one_that_is_none_is_skipped(project: Project) -> None:
     done = bisect(project, "2026.1.0,2026.1.0.1,2026.1.1", f"--function={FUNCTION}")
-    assert done.returncode == 0, done.stderr
     first, *explained = done.stdout.splitlines()
     assert first == (
         "the first bad release is distributed 2026.1.1, or one of distributed 2026.1.0.1"
@@ -143,16 +133,14 @@ def test_a_test_that_imports_another_release_ends_the_search(project: Project) -
     (project.path / "conftest.py").write_text(
         f"import sys; sys.path.insert(0, {str(Path(distributed.__file__).parents[1])!r})"
     )
-    done = bisect(project, "2026.1.0,2026.1.1")
-    assert done.returncode == 2
+    done = bisect(project, "2026.1.0,2026.1.1", status=2)
     assert "the test imports distributed" in done.stderr
 
 
 @pytest.mark.slow
 def test_an_end_at_which_the_test_fails_is_told(project: Project) -> None:
     failing = TASKS + "    assert schedprof_scheduler is None\n"
-    done = bisect(project, "2026.1.0,2026.1.1", body=failing)
-    assert done.returncode == 1
+    done = bisect(project, "2026.1.0,2026.1.1", body=failing, status=1)
     assert "schedprof: with 2026.1.0 pytest exited with 1: " in done.stderr
     assert "assert " in done.stderr
     assert "this is an end of the range: choose another one" in done.stderr

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support import ALONE, AUTOLOAD, HEADER, INI, Project
+from support import Finished, Project
 from written_workloads import write_workload
 
 from pytest_schedprof.cli.main import main
@@ -21,7 +18,7 @@ from pytest_schedprof.store.records import encode, read_record
 from pytest_schedprof.store.run_directory import safe_name
 from pytest_schedprof.store.runs import removable
 
-BODY = f"""{HEADER}
+BODY = """
 KEPT = pytest.mark.schedprof("calls(@transitions) <= 1000")
 BROKEN = pytest.mark.schedprof("calls(@transitions) <= 0.001")
 
@@ -36,55 +33,33 @@ def test_it(schedprof_scheduler, name):
 BROKEN, KEPT = "test_it.py::test_it[<script>]", "test_it.py::test_it[a|b`c]"
 
 SESSION = [
-    *(sys.executable, "-m", "pytest", *ALONE),
     "--schedprof=cputime,counts,cprofile,viztracer",
     *("--schedprof-cluster=simulated", "--schedprof-workers=2", "--junitxml=junit.xml"),
 ]
 
 
-@dataclass(frozen=True)
-class Session:
-    """A finished session."""
-
-    path: Path
-    output: str
-
-    @property
-    def runs(self) -> str:
-        return str(self.path / ".schedprof")
-
-    @property
-    def run(self) -> Path:
-        (run,) = (file.parent for file in self.path.glob(".schedprof/*/run.json"))
-        return run
-
-
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+def session(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A session whose files no test may change."""
     path = tmp_path_factory.mktemp("session")
-    (path / "pytest.ini").write_text(INI)
-    (path / "test_it.py").write_text(BODY)
-    environment = {**os.environ, AUTOLOAD: "1", "GITHUB_STEP_SUMMARY": str(path / "page.md")}
-    process = subprocess.run(
-        SESSION, cwd=path, env=environment, capture_output=True, text=True, timeout=1500
-    )
-    assert process.returncode == 1, process.stdout + process.stderr
-    return Session(path, process.stdout)
+    page = str(path / "page.md")
+    session = Finished(path, {"test_it.py": BODY}, *SESSION, GITHUB_STEP_SUMMARY=page)
+    assert session.process.returncode == 1, session.process.stdout
+    return session
 
 
 @pytest.mark.slow
-def test_its_summary_is_beside_its_record_and_on_the_page_of_the_job(session: Session) -> None:
-    summary = (session.run / "summary.md").read_text()
+def test_its_summary_is_beside_its_record_and_on_the_page_of_the_job(session: Finished) -> None:
+    summary = (session.run_directory / "summary.md").read_text()
     assert summary.startswith("## ❌ Scheduler performance: limits: ")
     assert f"\n### Broken limits\n\n- `{BROKEN}`: `calls(@transitions)" in summary
     assert (session.path / "page.md").read_text() == f"{summary}\n"
 
 
-def test_show_tells_all_of_a_test(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
-    directory = session.runs
+def test_show_tells_all_of_a_test(session: Finished, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = session.path / ".schedprof"
     texts = []
-    for place in ("", "/latest", f"/{session.run.name}"):
+    for place in ("", "/latest", f"/{session.run_directory.name}"):
         assert main(["show", "b`c", "--run", f"{directory}{place}"]) == 0
         texts.append(capsys.readouterr().out)
     text = texts[0]
@@ -96,14 +71,14 @@ def test_show_tells_all_of_a_test(session: Session, capsys: pytest.CaptureFixtur
     assert "\n  scheduler.viztracer.json.gz        vizviewer, or Perfetto\n" in text
     assert "\n  scheduler.cprofile.pstats          python -m pstats, or snakeviz\n" in text
     for name in ("nothing", "test_it"):
-        assert main(["show", name, "--run", directory]) == 2
+        assert main(["show", name, "--run", str(directory)]) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith(f"schedprof: {'no test ' * (name == 'nothing')}{name!r} ")
         assert line.endswith(f"{BROKEN}, {KEPT}")
 
 
 def test_without_a_command_it_lists_the_tests_of_the_newest_run(
-    session: Session, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    session: Finished, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(session.path)
     assert main([]) == 0
@@ -112,14 +87,15 @@ def test_without_a_command_it_lists_the_tests_of_the_newest_run(
     assert [(test.split()[0], test.split()[-1]) for test in sorted(tests)] == [
         *(("failed", BROKEN), ("pass", KEPT)),
     ]
-    (kept,) = (file for file in session.run.rglob("result.json") if KEPT in file.read_text())
-    for arguments, record in (([], session.run / "run.json"), (["b`c"], kept)):
+    run = session.run_directory
+    (kept,) = (file for file in run.rglob("result.json") if KEPT in file.read_text())
+    for arguments, record in (([], run / "run.json"), (["b`c"], kept)):
         assert main(["show", *arguments, "--json"]) == 0
         assert json.loads(capsys.readouterr().out) == json.loads(record.read_text())
 
 
 def test_open_opens_a_page_from_the_disk_and_writes_one_that_is_missing(
-    session: Session,
+    session: Finished,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -127,7 +103,7 @@ def test_open_opens_a_page_from_the_disk_and_writes_one_that_is_missing(
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     run = tmp_path / "a run"
-    shutil.copytree(session.run, run)
+    shutil.copytree(session.run_directory, run)
     page = run / "index.html"
     (of_test,) = (file for file in run.glob("tests/*/index.html") if "a|b`c" in file.read_text())
     assert main(["open", "--run", str(run)]) == 0
@@ -139,8 +115,8 @@ def test_open_opens_a_page_from_the_disk_and_writes_one_that_is_missing(
     assert page.exists()
 
 
-def test_old_runs_go_and_whatever_else_there_is_stays(session: Session, tmp_path: Path) -> None:
-    record = read_record(session.run / "run.json", Run)
+def test_old_runs_go_and_whatever_else_there_is_stays(session: Finished, tmp_path: Path) -> None:
+    record = read_record(session.run_directory / "run.json", Run)
     for number in range(6):
         run = tmp_path / f"run-{number}"
         (run / "tests" / "one").mkdir(parents=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 from hardening import drop_sys_ptrace, filter_tracing
+from support import python
 
 from pytest_schedprof.backends.instructions import is_lent
 from pytest_schedprof.backends.registry import BUILTIN
@@ -35,9 +35,7 @@ def examined(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
 
 @pytest.mark.slow
 def test_without_an_address_it_examines_a_scheduler_of_its_own() -> None:
-    command = [sys.executable, "-m", "pytest_schedprof", "doctor", "--backend", "pyspy,counts"]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=1500)
-    assert process.returncode == 0, process.stdout + process.stderr
+    process = python("-m", "pytest_schedprof", "doctor", "--backend", "pyspy,counts")
     assert process.stderr == ""
     assert process.stdout.endswith("\ncounts and pyspy work here\n")
     assert "started for this" in process.stdout
@@ -112,8 +110,4 @@ def test_help_loads_nothing_heavy() -> None:
         "try:\n    main(['doctor', '--help'])\nexcept SystemExit:\n    pass\n"
         "assert not {'distributed', 'dask', 'msgspec', 'pytest'} & set(sys.modules)"
     )
-    process = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=1500
-    )
-    assert process.returncode == 0, process.stderr
-    assert "example: schedprof doctor" in process.stdout
+    assert "example: schedprof doctor" in python("-c", program).stdout

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support import ALONE, AUTOLOAD, Project
+from support import ALONE, AUTOLOAD, Project, python
 
 import pytest_schedprof
 from pytest_schedprof.agent.touchpoints import TOUCHPOINTS
@@ -195,21 +195,14 @@ def test_tests_for_distributed_are_counted_and_skipped_without_the_plugin(
     blocked = "import sys; sys.modules['pytest_schedprof'] = None; import pytest; pytest.main()"
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_ADDOPTS", "--strict-markers -W ignore")
-    done = subprocess.run(
-        [sys.executable, "-c", blocked], capture_output=True, text=True, cwd=project.path
-    )
-    assert "1 skipped" in done.stdout
+    assert "1 skipped" in python("-c", blocked, cwd=project.path, status=None).stdout
 
 
 @pytest.mark.slow
 def test_examples_of_the_api_run(tmp_path: Path) -> None:
     """One after the other, as in a notebook."""
     script = "\n".join([*examples("docs/api.md"), "client.close()"])
-    command = [sys.executable, "-c", script]
-    process = subprocess.run(
-        command, capture_output=True, text=True, timeout=LONGEST_S, cwd=tmp_path
-    )
-    assert process.returncode == 0, process.stderr
+    process = python("-c", script, cwd=tmp_path)
     assert "transitions per task" in process.stdout
     assert "schedprof: cannot write" in process.stdout
     for name in re.findall(r'[a-z_]+_scheduler\("([\w.]+)"', script):
@@ -235,13 +228,7 @@ def test_bugs_of_distributed_happen_on_real_clusters(
     tmp_path: Path, printed: str, script: str
 ) -> None:
     (tmp_path / "script.py").write_text(script)
-    process = subprocess.run(
-        [sys.executable, "script.py"],
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=LONGEST_S,
-        cwd=tmp_path,
-    )
+    process = python("script.py", cwd=tmp_path, status=None)
     assert process.stdout == f"{printed}\n"
 
 
@@ -271,10 +258,7 @@ def read_by_the_docs(path: Path) -> list[str]:
         re.DOTALL,
     )
     assert "pytest_schedprof" not in program
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
-    )
-    return done.stdout.splitlines()
+    return python("-c", program, str(path)).stdout.splitlines()
 
 
 def expected(content: bytes) -> list[str]:

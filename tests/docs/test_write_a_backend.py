@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from support import python
 
 PAGE = Path(__file__).parents[2] / "docs" / "write-a-backend.md"
 FILES: dict[str, str] = {
@@ -20,7 +18,6 @@ FILES: dict[str, str] = {
         r"```(?:python|toml)\n# (\S+)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
     )
 }
-TIMEOUT_S = 500
 
 pytestmark = pytest.mark.slow
 
@@ -32,16 +29,9 @@ class Installed:
     path: Path
     packages: Path
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        variables = {**os.environ, "PYTHONPATH": str(self.packages)}
-        return subprocess.run(
-            [sys.executable, "-m", *arguments],
-            cwd=self.path,
-            env=variables,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-        )
+    def run(self, *arguments: str) -> str:
+        """Run a module, which must succeed; return what it prints."""
+        return python("-m", *arguments, cwd=self.path, PYTHONPATH=str(self.packages)).stdout
 
 
 @pytest.fixture(scope="module")
@@ -54,22 +44,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
         (source / name).write_text(text)
     project = Installed(tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("packages"))
     (project.path / "test_alarm.py").write_text(FILES["test_alarm.py"])
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel"],
-        cwd=source,
-        capture_output=True,
-        check=True,
-        timeout=TIMEOUT_S,
-    )
+    python("-m", "hatchling", "build", "-t", "wheel", cwd=source)
     (wheel,) = (source / "dist").glob("*.whl")
     zipfile.ZipFile(wheel).extractall(project.packages)
     return project
 
 
 def test_the_pages_test_is_profiled_with_options_limits_and_artifacts(installed: Installed) -> None:
-    session = installed.run("pytest", "-p", "no:cacheprovider")
-    assert session.returncode == 0, session.stdout + session.stderr
-    assert "page of the run" in session.stdout
+    assert "page of the run" in installed.run("pytest", "-p", "no:cacheprovider")
     run = next(installed.path.glob(".schedprof/*/run.json")).parent
     (record,) = run.rglob("result.json")
     (backend,) = json.loads(record.read_text())["backends"]
@@ -81,8 +63,7 @@ def test_the_pages_test_is_profiled_with_options_limits_and_artifacts(installed:
     assert backend["artifacts"] == ["scheduler.alarm.speedscope.json"]
     assert "speedscope: drag it onto" in (record.parent / "index.html").read_text()
     shown = installed.run("pytest_schedprof", "show", "many_small")  # which does not know it
-    assert shown.returncode == 0, shown.stdout + shown.stderr
-    assert re.search(r"^  scheduler.alarm.speedscope.json", shown.stdout, re.MULTILINE)
+    assert re.search(r"^  scheduler.alarm.speedscope.json", shown, re.MULTILINE)
 
 
 def test_what_the_second_backend_counts_is_a_figure_for_limits(
@@ -91,8 +72,7 @@ def test_what_the_second_backend_counts_is_a_figure_for_limits(
     marker = '@pytest.mark.schedprof("gc_pauses <= 1000", backend="pauses")'
     text = re.sub(r"@pytest.mark.schedprof\(.*\)", marker, FILES["test_alarm.py"])
     (tmp_path / "test_pauses.py").write_text(text)
-    session = Installed(tmp_path, installed.packages).run("pytest", "-p", "no:cacheprovider")
-    assert session.returncode == 0, session.stdout + session.stderr
+    Installed(tmp_path, installed.packages).run("pytest", "-p", "no:cacheprovider")
     (record,) = tmp_path.rglob("tests/*/result.json")
     (backend,) = json.loads(record.read_text())["backends"]
     assert [limit["verdict"] for limit in backend["limits"]] == ["pass"]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
-from support import Project
+from support import Project, python
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.store.runs import find_run
@@ -14,10 +11,7 @@ from pytest_schedprof.store.runs import find_run
 
 def _schedprof(project: Project, *arguments: str) -> str:
     """Run a command on the project, which must succeed, and return what it prints."""
-    command = [sys.executable, "-m", "pytest_schedprof", *arguments]
-    return subprocess.run(
-        command, cwd=project.path, check=True, capture_output=True, text=True
-    ).stdout
+    return python("-m", "pytest_schedprof", *arguments, cwd=project.path).stdout
 
 
 KILLED = """

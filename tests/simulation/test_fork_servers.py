@@ -17,7 +17,7 @@ import psutil
 import pytest
 from at_work import by_value
 from distributed import Client
-from support import Project, wait_for
+from support import Project, python, wait_for
 
 from pytest_schedprof.clusters import child, fork_server, process
 from pytest_schedprof.clusters.fork_server import Forked, ForkServers
@@ -83,7 +83,6 @@ def test_process_is_as_if_this_one_had_started_it(
 ) -> None:
     with started():
         pass
-    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     with started() as cluster:
         directory, _, _, pid = ask(cluster)
@@ -131,8 +130,7 @@ for value, servers in ((False, 1), (True, 2)):
 
 @pytest.mark.slow
 def test_server_that_was_started_ahead_serves_once_this_process_has_imported_distributed() -> None:
-    environment = {**os.environ, "DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING": "False"}
-    subprocess.run([sys.executable, "-c", AHEAD], env=environment, check=True)
+    python("-c", AHEAD, DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING="False")
 
 
 NUMBER_OF_SERVERS = """
@@ -173,7 +171,7 @@ assert not psutil.Process().children()
 @pytest.mark.slow
 def test_server_ends_with_its_session_and_not_with_its_process(project: Project) -> None:
     project.write("def test_it(): pass")
-    subprocess.run([sys.executable, "-c", WITHIN], cwd=project.path, check=True)
+    python("-c", WITHIN, cwd=project.path)
 
 
 def test_server_that_nobody_used_ends_at_once(servers: ForkServers) -> None:
