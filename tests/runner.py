@@ -13,12 +13,11 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
-import venv
 from pathlib import Path
 from typing import Any
 
 from forge_server import TOKEN, ForgeServer
+from support import environment_behind
 
 ROOT = Path(__file__).parents[1]
 ACTIONS = Path(__file__).parent / "actions"
@@ -91,10 +90,7 @@ class Runner:
         """An interpreter into which the action can install; it has what this one has too."""
         python = self.path / "environment" / "bin" / "python"
         if not python.exists():
-            venv.create(self.path / "environment", with_pip=False, symlinks=True)
-            (site,) = (self.path / "environment").glob("lib/python*/site-packages")
-            behind = sysconfig.get_path("purelib")
-            (site / "behind.pth").write_text(f"import site; site.addsitedir({behind!r})")
+            environment_behind(self.path / "environment")
         return python
 
     def _git(self, *arguments: str) -> None:

@@ -7,7 +7,9 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import time
+import venv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -172,6 +174,16 @@ def python(
     )
     assert status in (None, process.returncode), process.stdout + process.stderr
     return process
+
+
+def environment_behind(place: Path) -> Path:
+    """Make an environment that has the packages of this one; return where its own go."""
+    venv.create(place, with_pip=False, symlinks=True)
+    (site,) = place.glob("lib/python*/site-packages")
+    (site / "behind.pth").write_text(
+        f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})"
+    )
+    return site
 
 
 class Kept:

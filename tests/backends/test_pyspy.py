@@ -11,7 +11,6 @@ import sys
 import sysconfig
 import threading
 import time
-import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 from hardening import KILL, drop_sys_ptrace, filter_tracing, protect
-from support import wait_for
+from support import environment_behind, wait_for
 
 from pytest_schedprof.agent import pyspy as agent
 from pytest_schedprof.backends import pyspy, remote
@@ -85,10 +84,8 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def scheduler_without_pyspy(tmp_path: Path) -> Iterator[str]:
     """A scheduler in an environment that has distributed but no py-spy."""
-    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
+    environment_behind(tmp_path / "env")
     python = tmp_path / "env" / "bin" / "python"
-    (site,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
-    (site / "outer.pth").write_text(sysconfig.get_path("purelib"))
     file = tmp_path / "scheduler.json"
     command = [str(python), "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--port", "0"]
     with subprocess.Popen(

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sysconfig
-import venv
 from html import unescape
 from pathlib import Path
 
 import distributed
 import injection
 import pytest
-from support import Project
+from support import Project, environment_behind
 
 from pytest_schedprof.cli.explain import gravest
 from pytest_schedprof.cli.main import main
@@ -48,10 +46,7 @@ def dask_setup(scheduler):
 @pytest.fixture
 def other(tmp_path: Path) -> tuple[Path, int]:
     """An interpreter with a copy of distributed that does more, and the line where it does."""
-    venv.create(tmp_path / "other", with_pip=False, symlinks=True)
-    (site,) = (tmp_path / "other").glob("lib/python*/site-packages")
-    behind = sysconfig.get_path("purelib")
-    (site / "behind.pth").write_text(f"import site; site.addsitedir({behind!r})")
+    site = environment_behind(tmp_path / "other")
     package = Path(distributed.__file__).parent
     without = shutil.ignore_patterns("tests", "__pycache__")
     shutil.copytree(package, site / "distributed", ignore=without)

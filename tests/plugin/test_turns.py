@@ -6,13 +6,11 @@ import json
 import shutil
 import signal
 import sys
-import sysconfig
-import venv
 from pathlib import Path
 
 import injection
 import pytest
-from support import Project, wait_for
+from support import Project, environment_behind, wait_for
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.clusters.own import LocalProcesses
@@ -58,11 +56,7 @@ def dask_setup(scheduler):
 def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An interpreter of another environment, with the packages of this one."""
     place = tmp_path_factory.mktemp("other")
-    venv.create(place, with_pip=False, symlinks=True)
-    (site,) = place.glob("lib/python*/site-packages")
-    (site / "behind.pth").write_text(
-        f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})"
-    )
+    environment_behind(place)
     return place / "bin" / "python"
 
 
