@@ -103,7 +103,8 @@ def decisive(comparison: Comparison) -> list[Change]:
     in_wholes = {whole.metric for whole in wholes}
     others = [change for change in regressed if change.subject and change.metric not in in_wholes]
     named = of_causes or [change for change in regressed if change.subject][:1]
-    return list({key_of(change): change for change in (*named, *others, *wholes)}.values())
+    risen = [whole for whole in wholes if whole.difference > 0]
+    return list({key_of(change): change for change in (*named, *others, *risen)}.values())
 
 
 def _of_cause(comparison: Comparison, cause: Cause) -> Change:

@@ -12,6 +12,7 @@ from pathlib import Path
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.formats.counted import CountsFile, read_counts
 from pytest_schedprof.judge.costs import is_line
+from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.model.explanation import Accounts, Cost, Source
 from pytest_schedprof.model.metric import CALLS, CLIENT_BYTECODES, CPU, DIVIDED, own_part
 from pytest_schedprof.model.profile import Function, is_work
@@ -90,7 +91,9 @@ def accounts_of(
         )
         for name, cost in costs.items()
     }
-    return Accounts(whole / units, known, *_details(files, units), side.sources())
+    details = (*_details(files, units), side.sources())
+    names_all = bool(files) or Measurement(side.result, backend).names_all
+    return Accounts(whole / units, known, *details, names_all)
 
 
 def _from_files(files: Sequence[CountsFile], metric: str) -> Mapping[Function, float]:

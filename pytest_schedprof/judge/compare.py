@@ -74,9 +74,10 @@ def compare(
     comparisons: list[Comparison] = []
     for test_id in dict.fromkeys((*before, *after)):
         olds, news = (measurements(side.get(test_id, ())) for side in (before, after))
-        old_ids |= {test_id} if olds else set()
+        is_old = bool(olds or (earlier and measurements(earlier.get(test_id, ()))))
+        old_ids |= {test_id} if is_old else set()
         new_ids |= {test_id} if news else set()
-        comparisons += _of_backends(test_id, olds, news, earlier) if olds else ()
+        comparisons += _of_backends(test_id, olds, news, earlier) if is_old else ()
     unusable = {*after} - new_ids
     renamed = renamed_tests(old_ids - new_ids - unusable, new_ids - old_ids)
     for old, new in renamed:
@@ -260,7 +261,8 @@ def _between(past: Sequence[Measurement]) -> Between:
 def _counts(run: Measurement, metric: str) -> dict[str, float]:
     """Return the counts per task of every function, and of the whole as the empty name."""
     whole = run.whole(metric)
-    figures = {**run.exact(metric), **({"": whole} if whole else {})}
+    functions = {**(run.folded(metric) or {}), **run.exact(metric)}
+    figures = {**functions, **({"": whole} if whole else {})}
     return {name: figure.value for name, figure in figures.items()}
 
 

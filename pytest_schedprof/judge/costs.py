@@ -229,7 +229,24 @@ class Costs:
             return judge(reduce(METRICS[metric].combined, amounts), self.tasks)
         if metric == CLIENT_BYTECODES and not self.tasks:
             return exactly(fmean(amounts), 0)
-        return per_task(metric, amounts, [unit.tasks for unit in self.units])
+        return self._per_task(metric, amounts)
+
+    def _per_task(self, metric: str, amounts: Sequence[float]) -> Estimate:
+        """Return the ratio `sum(amounts) / sum(tasks)` over rounds, with bounds if it is timed."""
+        total = self.tasks
+        if not total:
+            return Estimate(0.0, 0.0, 0.0, samples=0, dispersion=0.0)
+        value = sum(amounts) / total
+        if METRICS[metric].is_exact:
+            return exactly(value, total)
+        of_scales: dict[int, list[tuple[float, int]]] = defaultdict(list)
+        for unit, amount in zip(self.units, amounts, strict=True):
+            if unit.tasks:
+                of_scales[unit.scale].append((amount, unit.tasks))
+        if min(map(len, of_scales.values())) < MIN_ROUNDS:
+            return roughly(value, total)
+        half = _half_width(of_scales.values())
+        return Estimate(value, max(0.0, value - half), value + half, samples=total, dispersion=0.0)
 
     def doubt(self, metric: str, subject: str) -> str:
         for unit in self.units:
@@ -357,24 +374,12 @@ def roughly(value: float, tasks: int) -> Estimate:
     return Estimate(value, max(0.0, value - half), value + half, samples=tasks, dispersion=0.0)
 
 
-def per_task(metric: str, amounts: Sequence[float], tasks: Sequence[int]) -> Estimate:
-    """Return the ratio `sum(amounts) / sum(tasks)` over rounds, with bounds if it is timed."""
-    total = sum(tasks)
-    if not total:
-        return Estimate(0.0, 0.0, 0.0, samples=0, dispersion=0.0)
-    value = sum(amounts) / total
-    if METRICS[metric].is_exact:
-        return exactly(value, total)
-    used = [(amount, count) for amount, count in zip(amounts, tasks, strict=True) if count]
-    if len(used) < MIN_ROUNDS:
-        return roughly(value, total)
-    half = _half_width(value, used)
-    return Estimate(value, max(0.0, value - half), value + half, samples=total, dispersion=0.0)
-
-
-def _half_width(value: float, rounds: Sequence[tuple[float, int]]) -> float:
-    """Half width of the interval, from the scatter between rounds."""
-    squares = sum((amount - value * count) ** 2 for amount, count in rounds)
-    tasks = sum(count for _, count in rounds)
-    deviation = sqrt(squares * len(rounds) / (len(rounds) - 1)) / tasks
-    return deviation * bound_at(len(rounds) - 1)
+def _half_width(groups: Collection[Sequence[tuple[float, int]]]) -> float:
+    """Half width of the interval, from the scatter between the rounds of each scale."""
+    squares = 0.0
+    for rounds in groups:
+        value = sum(amount for amount, _ in rounds) / sum(count for _, count in rounds)
+        of_scale = sum((amount - value * count) ** 2 for amount, count in rounds)
+        squares += of_scale * len(rounds) / (len(rounds) - 1)
+    tasks = sum(count for rounds in groups for _, count in rounds)
+    return sqrt(squares) / tasks * bound_at(min(map(len, groups)) - 1)

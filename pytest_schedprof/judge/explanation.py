@@ -13,8 +13,9 @@ from textwrap import dedent
 from pytest_schedprof.errors import ArtifactError, SchedprofError, SettingsError
 from pytest_schedprof.judge.accounts import COUNTS, KeptSide, accounts_of, metrics_of
 from pytest_schedprof.judge.causes import NOTHING, ROUNDING, causes, enclosing
+from pytest_schedprof.judge.compare import choose
 from pytest_schedprof.judge.figures import Measurement
-from pytest_schedprof.judge.matching import are_whole_bodies, tasks_of_rounds
+from pytest_schedprof.judge.matching import are_whole_bodies, measurements, tasks_of_rounds
 from pytest_schedprof.judge.owners import owner_of_counted
 from pytest_schedprof.model.explanation import (
     Accounts,
@@ -175,6 +176,8 @@ def explain(
             after.functions.get(function, NOTHING),
         )
         for function in sorted({*before.functions, *after.functions})
+        if (function in before.functions or before.names_all)
+        and (function in after.functions or after.names_all)
     )
     least = ROUNDING * max(abs(before.whole), abs(after.whole))
     suspects = [
@@ -300,7 +303,7 @@ class Pairs:
             beside: the other run.
         """
         self._run, self._directory, self._beside = run, directory, beside
-        self._known: dict[str, dict[str, KeptSide]] = {}
+        self._known: dict[str, Mapping[str, list[KeptSide]]] = {}
 
     def of(self, test: KeptTest) -> Pair:
         """Return a test before and after.
@@ -323,8 +326,8 @@ class Pairs:
                 "explain, A and B"
             )
         if name not in self._known:
-            self._known[name] = self._sides(name)
-        before = self._known[name].get(test)
+            self._known[name] = _by_test(self._sides(name))
+        before = _nearest(self._known[name].get(test, ()), result)
         if before is None:
             raise SettingsError(f"schedprof: baseline {name!r} does not have {test}")
         if before.result.started_at == result.started_at:
@@ -333,11 +336,27 @@ class Pairs:
             )
         return before
 
-    def _sides(self, name: str) -> dict[str, KeptSide]:
+    def _sides(self, name: str) -> list[KeptSide]:
         if self._beside:
             return kept_sides(self._beside)
-        sides = sides_of(name, self._directory, before=self._run)
-        return {side.result.test_id: side for side in sides}
+        return sides_of(name, self._directory, before=self._run)
+
+
+def _by_test(sides: Iterable[KeptSide]) -> Mapping[str, list[KeptSide]]:
+    groups: dict[str, list[KeptSide]] = {}
+    for side in sides:
+        groups.setdefault(side.result.test_id, []).append(side)
+    return groups
+
+
+def _nearest(sides: Sequence[KeptSide], after: Result) -> KeptSide | None:
+    """Return the side that a test is compared with; the newest if it is compared with none."""
+    of_backends = measurements([side.result for side in sides])
+    for backend in after.backends:
+        candidates = of_backends.get((after.test_id, backend.backend), ())
+        if before := choose(candidates, Measurement(after, backend))[0]:
+            return next(side for side in sides if side.result is before.result)
+    return max(sides, key=lambda side: side.result.started_at, default=None)
 
 
 def pairs_of(before: str, after: str, directory: str) -> list[Pair]:
@@ -346,9 +365,10 @@ def pairs_of(before: str, after: str, directory: str) -> list[Pair]:
     Raises:
         BaselineError: if one cannot be read.
     """
-    olds = {side.result.test_id: side for side in sides_of(before, directory)}
+    olds = _by_test(sides_of(before, directory))
     news = {side.result.test_id: side for side in sides_of(after, directory)}
-    return [(olds[test], side) for test, side in news.items() if test in olds]
+    pairs = ((_nearest(olds.get(test, ()), side.result), side) for test, side in news.items())
+    return [(old, new) for old, new in pairs if old]
 
 
 def sides_of(spec: str, directory: str, before: Path | None = None) -> list[KeptSide]:
@@ -364,7 +384,7 @@ def sides_of(spec: str, directory: str, before: Path | None = None) -> list[Kept
     if (Path(spec) / RESULT_FILE).is_file():
         return [side_in(Path(spec))]
     place = kept_run(spec, directory, before)
-    kept = kept_sides(place) if place else {}
+    kept = {side.result.test_id: side for side in kept_sides(place)} if place else {}
     saved = folder_with_sources(spec, directory)
     return [
         kept[result.test_id]
@@ -382,15 +402,14 @@ def side_in(place: Path, result: Result | None = None) -> KeptSide:
     return KeptSide(record, place, Folder(str(run)) if run else None)
 
 
-def kept_sides(place: Path) -> dict[str, KeptSide]:
-    """Return the tests of a run that have directories, by their IDs; none if it cannot be read."""
+def kept_sides(place: Path) -> list[KeptSide]:
+    """Return the tests of a run that have directories; none if it cannot be read."""
     try:
         run = find_run(place)
         folder = Folder(str(run.path))
-        sides = [KeptSide(test.result, test.path, folder) for test in run.tests()]
+        return [KeptSide(test.result, test.path, folder) for test in run.tests()]
     except ArtifactError:
-        return {}
-    return {side.result.test_id: side for side in sides}
+        return []
 
 
 def why_regressed(tests: Iterable[KeptTest], pairs: Pairs) -> list[Explanation]:

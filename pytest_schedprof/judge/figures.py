@@ -363,15 +363,20 @@ class Measurement:
 
     @cached_property
     def cpu_of_rounds(self) -> list[float]:
-        """CPU time of each segment; empty if the test runs at several scales, or if they should be
-        of rounds that have several segments."""
+        """CPU time of each round; empty if the test runs at several scales, or if it is not known
+        which segments are of one round."""
         window = self.backend.window
-        if len(window.scales) > 1:
+        size, others = divmod(len(window.segments), max(1, window.rounds))
+        if len(window.scales) > 1 or others or not size:
             return []
+        rounds = [window.segments[at : at + size] for at in range(0, len(window.segments), size)]
+        sums = [
+            (sum(part.cpu_seconds for part in parts), sum(part.tasks for part in parts))
+            for parts in rounds
+        ]
         if self.is_per_round:
-            are_rounds = len(window.segments) == window.rounds
-            return [segment.cpu_seconds for segment in window.segments] if are_rounds else []
-        return [part.cpu_seconds / part.tasks for part in window.segments if part.tasks]
+            return [seconds for seconds, _ in sums]
+        return [seconds / tasks for seconds, tasks in sums if tasks]
 
     @property
     def samples(self) -> int:

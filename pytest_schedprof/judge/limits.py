@@ -85,7 +85,8 @@ def parse_limit(text: str) -> Limit:
 
 def parsed_limit(result: LimitResult) -> Limit | None:
     """Return the limit of a result; None if this release does not know its metric."""
-    return result.parsed if result.parsed.metric in METRICS else None
+    limit = result.parsed
+    return limit if {limit.metric, limit.measured} <= METRICS.keys() else None
 
 
 class _Parser:

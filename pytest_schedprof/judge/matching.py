@@ -61,11 +61,28 @@ def obstacle(before: Measurement, after: Measurement) -> str:
 def _obstacles(before: Measurement, after: Measurement) -> Iterator[str]:
     yield _differing("mode", before.backend.mode, after.backend.mode)
     yield _other_modules(before.backend, after.backend)
-    scales = (",".join(map(str, side.scales)) for side in (before, after))
-    yield _differing("scale", *scales)
+    yield _other_scales(before, after)
     yield another_kind(before.result, after.result)
     yield doubt_of_sides(before, after)
     yield other_work(before, after)  # perhaps of another body: nothing tells
+
+
+def obstacle_to_evidence(before: Result, after: Result) -> str:
+    """Return why evidence of the two cannot be compared, empty if it can."""
+    olds, news = (
+        {backend.backend: Measurement(result, backend) for backend in result.backends}
+        for result in (before, after)
+    )
+    reasons = (
+        _other_scales(olds[name], news[name]) or other_work(olds[name], news[name])
+        for name in olds
+        if name in news
+    )
+    return another_kind(before, after) or next(filter(None, reasons), "")
+
+
+def _other_scales(before: Measurement, after: Measurement) -> str:
+    return _differing("scale", *(",".join(map(str, side.scales)) for side in (before, after)))
 
 
 def doubt_of_sides(before: Measurement, after: Measurement) -> str:
@@ -132,8 +149,8 @@ def _other_tasks(before: Measurement, after: Measurement) -> str:
     if tasks is None or not any(tasks):
         return ""
     return (
-        f"another amount of work: {tasks[0]:.0f} tasks a round in the baseline, {tasks[1]:.0f} in "
-        "this run, and costs are per task"
+        f"another amount of work: {round(tasks[0], 2):,.10g} tasks a round in the baseline, "
+        f"{round(tasks[1], 2):,.10g} in this run, and costs are per task"
     )
 
 

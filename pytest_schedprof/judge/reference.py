@@ -19,10 +19,11 @@ from pytest_schedprof.judge.costs import exactly, has_figure, line_of, roughly
 from pytest_schedprof.judge.estimate import ALPHA, Figure, bound_at
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.matching import (
-    another_kind,
     another_machine,
+    differing_settings,
     measurements,
     obstacle_in_turns,
+    obstacle_to_evidence,
     obstacle_to_metric,
     obstacle_to_time,
     other_work,
@@ -51,8 +52,6 @@ class EvidenceBefore:
         if self.earlier is None:
             return self.reason
         before, evidence = self.earlier
-        if reason := another_kind(before, self.after):
-            return reason
         is_of_machine = METRICS[metric].units is TIME and not self.is_same_machine
         if is_of_machine and (reason := another_machine(before, self.after)):
             return reason
@@ -114,7 +113,10 @@ class Reference:
         return Before(after, *choose(self._candidates(after), after))
 
     def evidence_before(self, result: Result, kind: str) -> EvidenceBefore:
-        """Return the newest evidence of the kind of the same test."""
+        """Return the newest comparable evidence of the kind of the same test.
+
+        What was measured with the same settings comes before newer evidence with others.
+        """
         if result.test_id not in self.test_ids:
             return EvidenceBefore(
                 result, None, f"baseline {self.name!r} does not contain this test"
@@ -122,8 +124,13 @@ class Reference:
         usable = [other for other in self.results if other.is_usable]
         same = [other for other in usable if other.test_id == result.test_id]
         same.sort(key=lambda other: other.started_at, reverse=True)
-        newest = next((pair for other in same for pair in evidence_of(other, kind)), None)
-        return EvidenceBefore(result, newest, f"baseline {self.name!r} has no evidence {kind!r}")
+        pairs = [pair for other in same for pair in evidence_of(other, kind)]
+        reasons = [obstacle_to_evidence(other, result) for other, _ in pairs]
+        fitting = [pair for pair, reason in zip(pairs, reasons, strict=True) if not reason]
+        alike = (pair for pair in fitting if not differing_settings(pair[0], result))
+        nearest = next(alike, None) or next(iter(fitting), None)
+        reason = next(iter(reasons), f"baseline {self.name!r} has no evidence {kind!r}")
+        return EvidenceBefore(result, nearest, reason)
 
     def compare(self, after: Measurement, *, is_binding: bool) -> list[Comparison]:
         """Return the comparison; none for a new test."""

@@ -193,13 +193,17 @@ def _costs(costs: MeasuredCosts, tasks: int) -> Iterator[tuple[Name, Amount]]:
             yield (metric, ""), Amount(costs.whole[metric] / divisor)
         functions = [cost for cost in costs.functions if metric in cost.total]
         if functions:
-            yield from _of_functions(
-                metric, functions, divisor, is_summed=metric not in costs.whole
-            )
+            is_summed = metric not in costs.whole
+            yield from _of_functions(metric, functions, costs.folded, divisor, is_summed=is_summed)
 
 
 def _of_functions(
-    metric: str, functions: Collection[FunctionCost], divisor: int, *, is_summed: bool
+    metric: str,
+    functions: Collection[FunctionCost],
+    folded: Collection[FunctionCost],
+    divisor: int,
+    *,
+    is_summed: bool,
 ) -> Iterator[tuple[Name, Amount]]:
     # Seconds of a caller include those of its callees: only self seconds can be summed.
     own = own_part(metric)
@@ -211,9 +215,10 @@ def _of_functions(
         yield (metric, ""), Amount(together / divisor)
     for owner, amount in owners.items() if Subject.OWNERS in METRICS[metric].subjects else ():
         yield (metric, f"@{owner}"), Amount(amount / divisor)
-    for cost in functions:
-        part = cost.total.get(own, 0) / together if together else 0.0
-        yield (metric, cost.function), Amount(cost.total[metric] / divisor, part)
+    for cost in (*functions, *folded):
+        if metric in cost.total:
+            part = cost.total.get(own, 0) / together if together else 0.0
+            yield (metric, cost.function), Amount(cost.total[metric] / divisor, part)
 
 
 LEAST_RUNS = 10

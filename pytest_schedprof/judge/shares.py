@@ -183,7 +183,7 @@ class Shares:
         """Multiply a share with the CPU time of busy samples; the rest was not the scheduler's."""
         busy, cpu = self.total.busy_part, self.cpu
         mine = replace(cpu, value=cpu.value * busy, low=cpu.low * busy, high=cpu.high * busy)
-        wall = wall_of(self.total.busy, self.sample_seconds, cpu.samples)
+        wall = wall_of(self.total.busy, self.sample_seconds, cpu.samples) / MICROSECONDS
         return BusyTime(mine.high, wall).widened(share, product(share, mine))
 
     def of_function(self, function: Function) -> Estimate:

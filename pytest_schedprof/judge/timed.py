@@ -111,7 +111,7 @@ def timed_changes(
         elif outcome is not Outcome.SAME:
             outcome, note = _beside_cost(outcome, cost, cpu_rise * cost.before, alpha)
         changes.append(_change(SHARE, subject, share, outcome, note, levels))
-    return [of_whole, *_with_moves(changes, before, after)]
+    return [of_whole, *_with_moves(changes, before, after, past)]
 
 
 def _cpu(before: Measurement, after: Measurement, *, in_turns: bool) -> Contrast:
@@ -187,7 +187,7 @@ def _beside_cost(
     else:
         chance, amount = cost.chance_of_fall, cost.fall
     if amount < needed:
-        return Outcome.SHIFTED, "its CPU time per task did not change; that of other functions did"
+        return Outcome.SHIFTED, "its CPU time per task changed too little; other functions' did"
     if chance <= alpha:
         return outcome, ""
     now = f"{cost.difference / cost.before:+.0%}" if cost.before else "new"
@@ -228,7 +228,7 @@ def _lack_of_samples(
     typical = (share.before + share.after) / 2
     error = sqrt(typical * (1 - typical) * sum(1 / max(1, count) for count in counts))
     alone = Contrast(share.before, share.after, error, MANY)
-    if share.then is None and alone.may_have_risen(share_rise):
+    if share.then is None and alone.low < share_rise <= alone.high:
         return SAMPLES.format(count=min(counts), least=_points(share_rise))
     return ""
 
@@ -262,7 +262,10 @@ def _advice(before: Measurement, after: Measurement, *, in_turns: bool) -> dict[
 
 
 def _with_moves(
-    changes: Sequence[Change], before: Measurement, after: Measurement
+    changes: Sequence[Change],
+    before: Measurement,
+    after: Measurement,
+    past: Sequence[Measurement],
 ) -> Iterator[Change]:
     """Yield changes of functions that came or went as shifts, if their time only moved."""
     pairs = dict(_pairs(changes))
@@ -272,7 +275,7 @@ def _with_moves(
         if change.outcome in (Outcome.REGRESSED, Outcome.IMPROVED):
             if partner := pairs.get(change.subject):
                 note = f"moved {'from' if change.difference > 0 else 'to'} {partner}"
-            elif _is_taken_out(change, before, after):
+            elif _is_taken_out(change, before, after, past):
                 owner = change.owner
                 note = f"extracted from other functions of {owner}, which did not grow as a whole"
         yield replace(change, outcome=Outcome.SHIFTED, note=note) if note else change
@@ -307,18 +310,30 @@ def _is_one_place(one: Change, other: Change) -> bool:
     return one.owner == other.owner or module_of(one.subject) == module_of(other.subject)
 
 
-def _is_taken_out(change: Change, before: Measurement, after: Measurement) -> bool:
-    """Whether a function came whose self share was extracted from other functions of its owner."""
+def _is_taken_out(
+    change: Change, before: Measurement, after: Measurement, past: Sequence[Measurement]
+) -> bool:
+    """Whether a function came whose self share was extracted from other functions of its owner.
+
+    Before is what is usual in the earlier runs, if there are enough of them.
+    """
     owner = f"@{change.owner}"
     is_rise = change.outcome is Outcome.REGRESSED
     if not (is_rise and _has_gone(change.after, change.before)):
         return False
     if owner not in before.shares or owner not in after.shares:
         return False
-    own_before, own_after = (
-        side.self_shares[change.subject].value if change.subject in side.self_shares else 0.0
-        for side in (before, after)
+
+    def own(side: Measurement) -> float:
+        shares = side.self_shares
+        return shares[change.subject].value if change.subject in shares else 0.0
+
+    def of_owner(side: Measurement) -> float:
+        return side.share_value(owner)
+
+    grown, gained = (
+        figure(after) - (usual([figure(run) for run in past]).value if past else figure(before))
+        for figure in (own, of_owner)
     )
-    gained = after.shares[owner].value - before.shares[owner].value
     rise = change.difference
-    return own_after - own_before >= COVERED * rise and gained <= (1 - COVERED) * rise
+    return grown >= COVERED * rise and gained <= (1 - COVERED) * rise

@@ -21,8 +21,8 @@ from pytest_schedprof.model.limit import (
 from pytest_schedprof.model.metric import METRICS, STALLS
 from pytest_schedprof.model.profile import Function, compile_pattern
 
-DIGITS = 12
-"""Digits of a difference: with more, `1.05 * 1.01 - 1.0605` would not be 0."""
+ROUNDING = 1e-9
+"""Part of a figure that a difference may be wrong by: `1.05 * 1.01 - 1.0605` is not 0."""
 
 MOST_NAMED = 20
 """Names that an error tells at most."""
@@ -148,7 +148,8 @@ def _findings(
         )
         before = baseline.of(limit.metric, line)
         low, high = excess(now, before, limit.factor)
-        yield Finding(line, now, _verdict(low, high, limit.bound), before)
+        error = ROUNDING * max(abs(now.value), abs(before.value))
+        yield Finding(line, now, _verdict(low - error, high - error, limit.bound), before)
 
 
 def _verdict(low: float, high: float, bound: float) -> Verdict:
@@ -164,7 +165,7 @@ def excess(estimate: Estimate, before: Estimate, factor: float) -> tuple[float, 
     The distances of the values to their bounds are added as squares: the lower distance of one
     with the upper distance of the other (Newcombe 1998, method 10; Zou and Donner 2008).
     """
-    value = round(estimate.value - factor * before.value, DIGITS)
+    value = estimate.value - factor * before.value
     low = hypot(estimate.value - estimate.low, factor * (before.high - before.value))
     high = hypot(estimate.high - estimate.value, factor * (before.value - before.low))
     return value - low, value + high

@@ -224,3 +224,5 @@ class Accounts:
     lines: Mapping[Function, Mapping[int, float]] = field(default_factory=dict)
     """Instructions per task by line of the file; empty if they were not counted."""
     sources: Mapping[Function, Source] = field(default_factory=dict)
+    names_all: bool = True
+    """Whether every function that ran is named."""

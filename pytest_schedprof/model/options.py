@@ -77,7 +77,7 @@ def read_seconds(text: str) -> float:
     """
     parts = re.fullmatch(r"\s*([0-9.]+(?:e[+-]?[0-9]+)?)\s*([a-z]*)\s*", text.lower())
     unit = parts[2] if parts else "?"
-    unit = unit.removesuffix("s") if len(unit) > 4 else unit
+    unit = unit.removesuffix("s") if len(unit) > 3 else unit
     if parts is None or unit not in UNITS or not math.isfinite(float(parts[1])):
         raise ValueError(text)
     return float(parts[1]) * UNITS[unit]

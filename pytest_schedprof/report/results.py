@@ -31,11 +31,11 @@ def headline(backend: BackendResult, thousands: str = "") -> str:
     """Return what a backend measured, in a line, with this separator of thousands."""
     window, words = backend.window, []
     if backend.shares:
-        words.append(f"{backend.shares.busy_samples:{thousands}} busy samples")
-    tasks = "task" if window.tasks == 1 else "tasks"
-    words.append(f"{window.tasks:{thousands}} {tasks} in {window.seconds:.2f} s")
+        words.append(counted(backend.shares.busy_samples, "busy sample", thousands))
+    words.append(f"{counted(window.tasks, 'task', thousands)} in {window.seconds:.2f} s")
     if cost := window.cpu_us_per_task:
-        words.append(f"{cost:{thousands}.0f} us of scheduler CPU per task")
+        digits = f"{thousands}.0f" if cost >= 1 else ".2g"
+        words.append(f"{cost:{digits}} us of scheduler CPU per task")
     if window.seconds:
         words.append(f"{window.cpu_seconds / window.seconds:.0%} of a core")
     if window.hash:
@@ -245,7 +245,7 @@ def _group_gravity(group: Group) -> tuple[int, int, float]:
 
 def status_of(test: TestFiles) -> Verdict:
     """Return the verdict, or a failure if the test failed for another reason."""
-    return test.verdict if test.entry.outcome in WHOLE else Verdict.FAIL
+    return test.verdict if test.entry.outcome in (*WHOLE, "skipped") else Verdict.FAIL
 
 
 def gravity_of(test: TestFiles) -> int:
@@ -256,7 +256,8 @@ def gravity_of(test: TestFiles) -> int:
 def reason_of(test: TestFiles) -> str:
     """Return why a test failed or came to no verdict, in one line; empty if it passed."""
     status, result, outcome = status_of(test), test.result, test.entry.outcome
-    by_itself = "" if outcome in WHOLE else f"the test {outcome}"
+    by_itself = {"failed": "the test failed"}.get(outcome, f"the test was {outcome}")
+    by_itself = "" if outcome in WHOLE else by_itself
     if status is Verdict.PASS or result is None:
         return by_itself
     limits = [limit for limit in result.limits if limit.verdict is status]

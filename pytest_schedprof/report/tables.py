@@ -113,7 +113,8 @@ def _fact(finding: Finding, limit: Limit) -> str:
     if finding.before is not None:
         bounds += f" (before: {readable(finding.before.value, metric)})"
     if metric.units is PERCENT and metric.is_sampled:
-        return f"{subject} holds {value}{bounds} of {estimate.samples} busy samples"
+        samples = counted(estimate.samples, "busy sample")
+        return f"{subject} holds {value}{bounds} of {samples}"
     noun = f" {metric.noun}" if metric.noun else ""
     if metric.evidence:
         subject = finding.subject or metric.spelling or limit.metric

@@ -37,7 +37,7 @@ def shown_series(series: Iterable[Series], *, every: bool = False) -> list[Serie
 def changed_series(series: Iterable[Series], most: int) -> list[Series]:
     """Return the series of all tests that changed, those that changed last first."""
     changed = [row for row in series if row.steps]
-    return sorted(changed, key=lambda row: row.steps[-1].at, reverse=True)[:most]
+    return sorted(changed, key=lambda row: _when((row, row.steps[-1])), reverse=True)[:most]
 
 
 def ends_of(series: Series) -> tuple[str, str, str]:

@@ -71,8 +71,8 @@ def name_of(subject: Function) -> Name:
     return Name(f"{module}:", name) if colon else Name("", subject or WHOLE_NAME)
 
 
-def counted(count: int, noun: str) -> str:
-    return f"{count} {noun if count == 1 else noun + 's'}"
+def counted(count: int, noun: str, thousands: str = "") -> str:
+    return f"{count:{thousands}} {noun if count == 1 else noun + 's'}"
 
 
 def percent(share: float) -> str:
@@ -139,10 +139,10 @@ def micros(amount: float) -> str:
 def change_of(metric: str, before: float, after: float) -> str:
     """Return the change between two figures: shares in points, all else in percent."""
     if METRICS[metric].units is PERCENT:
-        return f"{(after - before) * 100:+.1f} pp"
+        return f"{(after - before) * 100:+z.1f} pp"
     if before == after:
         return "+0.0%"
-    return f"{after / before - 1:+.1%}" if before else "from 0"
+    return f"{after / before - 1:+z.1%}" if before else "from 0"
 
 
 def with_more(amount: float | None) -> str:

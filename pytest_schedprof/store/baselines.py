@@ -18,12 +18,8 @@ import msgspec
 
 from pytest_schedprof.errors import ArtifactError, BaselineError, without_secrets
 from pytest_schedprof.formats import UNREADABLE
-from pytest_schedprof.model.metric import CLIENT_BYTECODES
 from pytest_schedprof.model.result import (
-    NOT_SCHEDULER,
-    SIDES_IN_TURNS,
     BackendResult,
-    FunctionCost,
     Result,
 )
 from pytest_schedprof.model.run import BaselinePart, Commit, Run, by_test, identities
@@ -198,19 +194,11 @@ def is_worth_keeping(result: Result) -> bool:
 
 
 def _slim(backend: BackendResult) -> BackendResult:
-    shares, costs = backend.shares, backend.costs
+    shares = backend.shares
     if shares:
         held = (function for function in shares.functions if function.share.value >= NEGLIGIBLE)
         shares = replace(shares, functions=tuple(held))
-    if costs:
-        own, folded = filter(_is_compared, costs.functions), filter(_is_compared, costs.folded)
-        costs = replace(costs, functions=tuple(own), folded=tuple(folded))
-    return replace(backend, shares=shares, costs=costs, limits=(), artifacts=())
-
-
-def _is_compared(cost: FunctionCost) -> bool:
-    """Whether a function is the scheduler's, or is compared where all sides take turns."""
-    return cost.owner not in NOT_SCHEDULER - SIDES_IN_TURNS or CLIENT_BYTECODES in cost.total
+    return replace(backend, shares=shares, limits=(), artifacts=())
 
 
 def _tidy(folder: Folder) -> None:

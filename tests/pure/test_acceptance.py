@@ -104,6 +104,15 @@ def test_nothing_more_than_what_was_accepted_passes(worse: Comparison, left: str
     assert not unused([figure for figure in ACCEPTED if figure.function == left], [judged])
 
 
+def test_a_whole_that_fell_is_not_accepted_and_may_be_any() -> None:
+    """What else became cheaper hides the rise, and may do so by less the next time."""
+    rise = (change("f", 100, 250), change("g", 100, 150))
+    hidden = accept((), [compared(*rise, whole=change("", 1000, 700))], "on purpose", "")
+    assert [figure.function for figure in hidden] == ["f"]
+    later = compared(*rise, whole=change("", 1000, 800))
+    assert with_accepted(later, hidden).verdict is Verdict.PASS
+
+
 def test_a_figure_that_scatters_passes_if_it_may_be_the_accepted_one() -> None:
     near = change("f", 105, 260, error=5)
     assert with_accepted(compared(near, whole=WHOLE), ACCEPTED).verdict is Verdict.PASS

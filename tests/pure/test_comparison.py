@@ -429,6 +429,24 @@ def test_cpu_time_in_turns_needs_pairs_that_show_its_scatter() -> None:
         assert comparison.verdict is verdict
 
 
+@pytest.mark.parametrize(
+    ("before", "rounds", "outcome"),
+    [
+        ([300e-6, 301e-6, 299e-6], 1, Outcome.UNDECIDED),  # one round tells no scatter
+        ([100e-6, 300e-6] * 3, 3, Outcome.REGRESSED),  # the rounds are alike
+        ([300e-6, 301e-6, 299e-6, 300e-6], 3, Outcome.UNDECIDED),  # of which round are they?
+    ],
+)
+def test_windows_of_one_round_are_no_rounds(
+    before: list[float], rounds: int, outcome: Outcome
+) -> None:
+    def of(factor: float) -> BackendResult:
+        backend = sampled({(LOOP, WRITE): 1.0}, cpu=[value * factor for value in before])
+        return replace(backend, window=replace(backend.window, rounds=rounds))
+
+    assert outcomes(compared(of(1.0), of(1.12)))["cpu"] is outcome
+
+
 def test_samples_of_a_renamed_function_or_of_an_extracted_helper_have_moved() -> None:
     above = (LOOP, TRANSITIONS)
     rest = {stack: share for stack, share in BUSY.items() if stack[-1] != TRANSITION}

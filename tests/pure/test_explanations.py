@@ -61,6 +61,13 @@ def test_the_parts_and_the_rest_sum_to_the_change(
         assert part.by_calls + part.by_price == pytest.approx(part.amount)
 
 
+def test_a_function_that_one_record_need_not_name_is_not_said_to_be_new() -> None:
+    before = accounts({F: Cost(980.0)}, whole=1000.0, names_all=False)
+    after = accounts({F: Cost(1080.0), G: Cost(5.0)}, whole=1100.0)
+    for pair in ((before, after), (after, before)):
+        assert [part.function for part in explained(*pair).parts] == [F]
+
+
 def test_calls_and_price_are_told_apart() -> None:
     before = accounts({F: Cost(100, 2), G: Cost(100, 2), H: Cost(100, 2)})
     after = accounts({F: Cost(200, 4), G: Cost(110, 2), H: Cost(100, 2)})

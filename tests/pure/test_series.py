@@ -10,12 +10,23 @@ from itertools import accumulate, pairwise
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from measured import ENVIRONMENT, SCHEDULER, TEST, TRANSITION, compare, counted, measured, sampled
+from measured import (
+    ENVIRONMENT,
+    SCHEDULER,
+    TEST,
+    TRANSITION,
+    compare,
+    counted,
+    counted_in,
+    measured,
+    sampled,
+)
 
 from pytest_schedprof.judge.change_points import steps_in
-from pytest_schedprof.judge.series import LEAST_RUNS, figures_of, usual
+from pytest_schedprof.judge.series import LEAST_RUNS, amounts_of, figures_of, usual
 from pytest_schedprof.judge.timed import SEEN_ONCE
 from pytest_schedprof.model.comparison import Comparison, Origin, Outcome
+from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import BackendResult, ClusterFacts, Result
 from pytest_schedprof.model.run import Run, Step, TestEntry
 from pytest_schedprof.report.changes import condition_words, noise_words
@@ -123,6 +134,42 @@ def test_a_rare_function_is_no_regression_because_two_runs_saw_it() -> None:
         for number, share in enumerate(shares)
     ]
     assert not regressed(judged(nights))
+
+
+def test_a_helper_that_was_taken_out_of_a_function_is_no_regression_in_any_night() -> None:
+    helper = f"{TRANSITION}_of_one"
+
+    def of(number: int, *, is_taken_out: bool) -> Result:
+        stacks: dict[tuple[str, ...], float] = {(CHECK,): 0.7, (TRANSITION,): 0.3}
+        if is_taken_out:
+            stacks |= {(TRANSITION,): 0.1, (TRANSITION, helper): 0.2}
+        return night(number, sampled(stacks, samples=4000, seed=number))
+
+    nights = [of(number, is_taken_out=number >= 14) for number in range(17)]
+    assert regressed(judged(nights[:16])) == regressed(judged(nights)) == set()
+
+
+def test_a_function_has_its_figure_in_runs_that_folded_it_too() -> None:
+    rare = f"{TRANSITION}_rare"
+
+    def of(number: int, cost: float, whole: float = 5000.0) -> Result:
+        costs = {TRANSITION: whole, rare: cost}
+        return night(number, counted_in([costs] * 3, is_everything=True))
+
+    past = [of(number, 2.49, 4900.0 if number == 5 else 5000.0) for number in range(13)]
+    folded = {len(costs.folded) for result in past if (costs := result.backends[0].costs)}
+    assert folded == {0, 1}, "it is near the part from which on a function has a line"
+    figures = [dict(amounts_of(result.backends[0]))["bytecodes", rare].value for result in past]
+    assert figures == pytest.approx([2.49] * 13)
+    assert regressed(judged([*past, of(13, 24.9)])) == {f"bytecodes {rare}"}
+
+
+def test_a_test_that_the_newest_run_lacks_is_compared_with_the_runs_before() -> None:
+    *earlier, newest, now = of_counts([100.0] * 12 + [150.0])
+    failed = replace(newest, outcome="failed", is_whole=False)
+    for before in ([], [failed]):
+        (comparison,) = compare(before, [now], earlier={TEST: earlier}).comparisons
+        assert comparison.verdict is Verdict.FAIL
 
 
 def regressed(comparison: Comparison) -> set[str]:

@@ -326,6 +326,31 @@ def test_functions_that_the_baseline_folded_are_judged_together() -> None:
     assert (hot.verdict, hot.findings[0].subject) == (Verdict.FAIL, FUNCTION)
 
 
+@given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=300))
+def test_unchanged_figures_are_within_the_baseline(amounts: list[float]) -> None:
+    """However the rounding errors of their sums fall."""
+    same = {f"{SCHEDULER}.f{number}": amount for number, amount in enumerate(amounts)}
+    for limit in (f"bytecodes({MODULE}:*) <= baseline", "bytecodes <= baseline"):
+        assert held_against(same, same, limit).verdict is Verdict.PASS
+
+
+def test_rounds_of_several_sizes_are_no_rounds_of_one() -> None:
+    """What differs between the sizes is not how much CPU time varies."""
+    prices = (301e-6, 299e-6, 300e-6)
+
+    def verdict(scales: Sequence[int], rounds: int) -> Verdict:
+        units = [
+            unit_of(1000, {"cpu": 1000 * price}, [], scale)
+            for scale, price in zip(scales, prices, strict=True)
+        ] * rounds
+        shares = shares_of([[recorded([(FIRST,)] * 100)]], drift=0.0, whole=Costs(units))
+        return verdict_on("cpu <= 305us", shares).verdict
+
+    assert verdict([0, 0, 0], rounds=1) is Verdict.PASS
+    assert verdict([1, 2, 3], rounds=1) is Verdict.INCONCLUSIVE
+    assert verdict([1, 2, 3], rounds=3) is Verdict.PASS
+
+
 def test_of_a_part_of_them_the_baseline_cannot_tell() -> None:
     """Its line holds functions that the pattern does not name."""
     limit = f"bytecodes({SCHEDULER}.rare_*) <= baseline * 1.1"
@@ -490,6 +515,29 @@ def test_the_newest_baseline_with_such_evidence_counts() -> None:
     result = judged("memory(process) <= baseline * 1.5", of_memory(*THREE), series)
     assert result.findings[0].before is not None
     assert result.findings[0].before.value == 1
+
+
+def test_evidence_of_other_work_is_not_held_against_and_the_same_settings_come_first() -> None:
+    def of_day(day: int, peak: float, workers: int = 16, tasks: int = 1000, **facts: Any) -> Result:
+        backend = counted({"a:b": 1.0}, tasks=tasks)
+        started = f"2025-01-0{day}T00:00:00+00:00"
+        cluster = ClusterFacts("simulated", "tcp://127.0.0.1:1", workers, workers)
+        facts = {"cluster": cluster, "started_at": started, **facts}
+        return measured(backend, evidence=(of_memory(peak),), **facts)
+
+    def against(*results: Result) -> LimitResult:
+        limit = "memory(process) <= baseline * 1.5"
+        return judged(limit, of_memory(*THREE), Reference("main", results))
+
+    same, fewer_workers = of_day(1, 90), of_day(2, 9, workers=4)
+    local = of_day(3, 9, cluster=ClusterFacts("local", "tcp://127.0.0.1:1", 2, 2))
+    assert against(same, fewer_workers, local).verdict is Verdict.PASS
+    assert against(fewer_workers).verdict is Verdict.FAIL, "a setting is what may be compared"
+    assert "another amount of work: 100 tasks a round" in against(of_day(1, 9, tasks=100)).note
+    (backend,) = same.backends
+    segments = tuple(replace(part, scale=100) for part in backend.window.segments)
+    scaled = replace(backend, window=replace(backend.window, segments=segments))
+    assert "another scale" in against(replace(same, backends=(scaled,))).note
 
 
 def test_what_the_baseline_cannot_tell_of_evidence_is_a_doubt_too() -> None:
