@@ -107,6 +107,7 @@ SCHEMA_VERSION = 1
 """Incremented when a reader of old records would misread a new one."""
 
 WHOLE = ("passed", "xpassed", "xfailed")
+NOT_FAILED = (*WHOLE, "skipped")
 
 NOT_SCHEDULER = frozenset(
     {"idle", "foreign", "import", "profiler", "worker", "client", "undivided"}

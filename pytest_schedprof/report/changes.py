@@ -52,7 +52,7 @@ def change_cells(change: Change) -> tuple[str, str, str, str, str, str, str, Nam
         _difference(change),
         _interval(change),
         change.owner,
-        name_of(change.subject),
+        name_of(change.subject, change.metric),
     )
 
 

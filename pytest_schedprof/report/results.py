@@ -11,6 +11,7 @@ from pytest_schedprof.model.limit import GRAVEST_FIRST, Verdict
 from pytest_schedprof.model.metric import BYTECODES, CALLS, CPU, INSTRUCTIONS
 from pytest_schedprof.model.result import (
     IN_PROCESS,
+    NOT_FAILED,
     VALIDATED,
     WHOLE,
     BackendResult,
@@ -245,7 +246,7 @@ def _group_gravity(group: Group) -> tuple[int, int, float]:
 
 def status_of(test: TestFiles) -> Verdict:
     """Return the verdict, or a failure if the test failed for another reason."""
-    return test.verdict if test.entry.outcome in (*WHOLE, "skipped") else Verdict.FAIL
+    return test.verdict if test.entry.outcome in NOT_FAILED else Verdict.FAIL
 
 
 def gravity_of(test: TestFiles) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.explanation import Explanation
 from pytest_schedprof.model.limit import Verdict
-from pytest_schedprof.model.result import BackendResult, Result
+from pytest_schedprof.model.result import NOT_FAILED, BackendResult, Result
 from pytest_schedprof.report.changes import condition_words, gravity, outcome_words
 from pytest_schedprof.report.comparisons import comparison_markdown, explanation_markdown
 from pytest_schedprof.report.markup import SIGNS, Escaped, Section, code, fitted, lines, plain, row
@@ -63,6 +63,12 @@ def _sections(
         for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
     )
     yield Section("\n### Broken limits\n", broken, "broken limits")
+    failed = [
+        f"- {code(result.test_id)}: {plain(result.outcome)}"
+        for result in results
+        if result.verdict is not Verdict.FAIL and _status(result) is Verdict.FAIL
+    ]
+    yield Section("\n### Tests that failed for another reason\n", failed, "tests")
     troubles = [
         f"- {code(result.test_id)}: {plain(text)}" for result in results for text in result.troubles
     ]
@@ -87,8 +93,12 @@ def _heading(results: Sequence[Result]) -> str:
     changes = ", ".join(outcome_words(_comparisons(results)))
     limits = ", ".join(limit_words(results))
     words = [changes, limits and f"limits: {limits}", counted(len(results), "profiled test")]
-    verdict = Verdict.worst([result.verdict for result in results])
+    verdict = Verdict.worst([_status(result) for result in results])
     return f"## {SIGNS[verdict]} Scheduler performance: {'; '.join(filter(None, words))}\n"
+
+
+def _status(result: Result) -> Verdict:
+    return result.verdict if result.outcome in NOT_FAILED else Verdict.FAIL
 
 
 def _facts(results: Sequence[Result], place: str) -> Iterator[str]:
@@ -115,7 +125,7 @@ def _rows(result: Result) -> Iterator[str]:
     for backend in result.backends:
         window = backend.window
         cells = [
-            plain(SIGNS[Verdict.FAIL if result.outcome == "failed" else result.verdict]),
+            plain(SIGNS[_status(result)]),
             code(result.test_id),
             plain(result.outcome),
             plain(backend.backend),

@@ -65,10 +65,10 @@ def name_of_whole(metric: str) -> str:
     return CLIENT if metric == CLIENT_BYTECODES else WHOLE_NAME
 
 
-def name_of(subject: Function) -> Name:
-    """Split a subject into module and name."""
+def name_of(subject: Function, metric: str = "") -> Name:
+    """Split a subject of a metric into module and name."""
     module, colon, name = subject.partition(":")
-    return Name(f"{module}:", name) if colon else Name("", subject or WHOLE_NAME)
+    return Name(f"{module}:", name) if colon else Name("", subject or name_of_whole(metric))
 
 
 def counted(count: int, noun: str, thousands: str = "") -> str:

@@ -42,6 +42,14 @@ def test_what_got_worse_comes_first() -> None:
     assert text.count("<details>") == text.count("</details>") == 2
 
 
+def test_a_test_that_failed_by_itself_is_told_and_one_that_was_skipped_is_no_failure() -> None:
+    passed, skipped = changed(1.0), changed(1.0, test_id="test_x")
+    assert run_markdown([passed, replace(skipped, outcome="skipped")], "x").startswith("## ✅")
+    text = run_markdown([passed, replace(skipped, outcome="failed")], "x")
+    assert text.startswith("## ❌")
+    assert "### Tests that failed for another reason\n\n- `test_x`: failed\n" in text
+
+
 @pytest.mark.parametrize("functions", [1, 40])
 def test_a_comment_has_room_for_it_and_says_what_it_has_not(functions: int) -> None:
     alike = changed(2, functions)
