@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import FunctionType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from measured import ENVIRONMENT, compare, counted, measured
 
 from pytest_schedprof.agent.counts import digests_of
 from pytest_schedprof.judge.causes import causes
-from pytest_schedprof.judge.explanation import code_lines, explain, source_change
+from pytest_schedprof.judge.explanation import (
+    Pairs,
+    code_lines,
+    explain,
+    source_change,
+    why_regressed,
+)
 from pytest_schedprof.model.explanation import (
     Accounts,
     Cost,
@@ -22,6 +30,8 @@ from pytest_schedprof.model.explanation import (
     Source,
 )
 from pytest_schedprof.report.words import explanation_headline, others, sentence, top_parts
+from pytest_schedprof.store.baselines import save
+from pytest_schedprof.store.runs import KeptTest
 
 F, G, H = (f"distributed.scheduler:{name}" for name in "fgh")
 
@@ -336,6 +346,22 @@ def test_scheduler_and_client_are_taken_together() -> None:
     assert [(outcome.function, outcome.metric) for outcome in result] == [
         (KEY_SPLIT, "client_bytecodes"),
     ]
+
+
+def test_a_regression_is_explained_by_the_record_that_it_was_compared_with(tmp_path: Path) -> None:
+    """A baseline of two Pythons has another one, which was saved later."""
+    newer = replace(ENVIRONMENT, scheduler_python="3.12.1")
+    old = measured(counted({F: 100.0}), started_at="2026-01-01T00:00:00+00:00")
+    other = measured(counted({F: 150.0}), started_at="2026-01-02T00:00:00+00:00", environment=newer)
+    save("main", str(tmp_path), "run-1", [old])
+    save("main", str(tmp_path), "run-2", [other])
+    now = measured(counted({F: 110.0}), started_at="2026-01-03T00:00:00+00:00")
+    comparisons = compare([old, other], [now]).comparisons
+    kept = KeptTest(
+        tmp_path / "run-3" / "test", replace(now, baseline="main", comparisons=comparisons)
+    )
+    (why,) = why_regressed([kept], Pairs(tmp_path / "run-3", str(tmp_path)))
+    assert (why.before, why.after) == (100.0, 110.0)
 
 
 def function_of(source: str) -> FunctionType:
