@@ -66,6 +66,13 @@ def test_parts_add_up_and_the_newest_counts(place: str) -> None:
     assert len(Folder(name).files("*.json")) == 2
 
 
+def test_costs_of_all_functions_are_kept_for_limits_on_their_sum(place: str) -> None:
+    costs = counted({f"{SCHEDULER}._transition": 10.0, "built-in:len": 2.0, "mine:f": 3.0})
+    save(f"{place}/main", "", "run-1", [measured(costs)])
+    (kept,) = load(f"{place}/main", "nowhere").results
+    assert [backend.costs for backend in kept.backends] == [costs.costs]
+
+
 def test_a_part_whose_tests_were_all_saved_again_is_removed(place: str) -> None:
     name = f"{place}/main"
     save(name, "", "run-1", [result("a"), result("b")])
