@@ -26,7 +26,7 @@ from pytest_schedprof.model.backend import recommended
 from pytest_schedprof.model.limit import Limit
 from pytest_schedprof.model.metric import CLIENT_BYTECODES, METRICS, SHARE
 from pytest_schedprof.model.options import listed
-from pytest_schedprof.model.result import VIRTUAL
+from pytest_schedprof.model.result import OWN_VIRTUAL, VIRTUAL
 
 FIRST_CHECK = 4
 FIRST_CHECK_OF_COUNTS = 3
@@ -50,6 +50,8 @@ class Plan:
     reference: Reference | None = None
     """The baseline that the test is compared with, unless it is compared in turns."""
     evidence: tuple[type[Kind], ...] = ()
+    kind: str = ""
+    """Kind of the cluster, once that is known: it may be the user's own."""
 
     @property
     def limits_client_alone(self) -> bool:
@@ -61,9 +63,8 @@ class Plan:
     def rounds(self) -> int:
         """How often the body runs; if nothing says it, as often as a comparison needs."""
         settings = self.settings
-        are_alike = settings.cluster == VIRTUAL and all(
-            backend.is_reproduced for backend in self.backends
-        )
+        is_virtual = (self.kind or settings.cluster) in (VIRTUAL, OWN_VIRTUAL)
+        are_alike = is_virtual and all(backend.is_reproduced for backend in self.backends)
         needed = ROUNDS_TO_COMPARE if (settings.save or settings.compare) and not are_alike else 1
         return settings.rounds or needed
 

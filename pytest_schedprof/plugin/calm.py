@@ -15,13 +15,14 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import iscoroutinefunction
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_schedprof.clusters.fork_server import SERVERS
 from pytest_schedprof.model.result import VIRTUAL
 from pytest_schedprof.plugin.stash import NOT_CALM
 from pytest_schedprof.virtual import threads
@@ -40,6 +41,14 @@ MODULE = "__main__.py"
 
 SCRIPTS = ("pytest", "py.test")
 """Names of the scripts that are pytest."""
+
+WITH_VALUES = ("-W", "-X", "--check-hash-based-pycs")
+"""Options of Python whose value may be the next word."""
+
+IN_WORKER = (
+    "workers of pytest-xdist are started for them only with --schedprof-cluster=virtual, or its "
+    "setting in the ini file"
+)
 
 
 def is_suited(item: pytest.Item) -> bool:
@@ -68,7 +77,11 @@ def begin_again(config: pytest.Config) -> None:
     program, *arguments = sys.argv
     options = options_of_python()
     is_own = [*config.invocation_params.args] == arguments  # else a session within a session
-    if options is None or not is_own or hasattr(config, "workerinput") or sys.platform == "win32":
+    if hasattr(config, "workeroutput"):
+        config.stash[NOT_CALM] = config.workeroutput["schedprof_not_calm"] = IN_WORKER
+        return
+    is_free = sys.flags.ignore_environment or sys.platform == "win32"  # of the order of sets
+    if options is None or not is_own or is_free:
         config.stash[NOT_CALM] = "only a command line of pytest can begin again in its own process"
         return
     capture: Any = config.pluginmanager.getplugin("capturemanager")
@@ -77,6 +90,7 @@ def begin_again(config: pytest.Config) -> None:
     sys.stdout.write("schedprof: begins again, in a process for tests in virtual time\n")
     sys.stdout.flush()
     name = PYTEST if Path(program).name == MODULE else os.path.abspath(program)
+    SERVERS.end()
     threads.replace_process([*options, "-c", LAUNCH, name, *arguments])
 
 
@@ -96,7 +110,10 @@ def options_of_python() -> list[str] | None:
     size = next((len(end) for end in ends if end and words[-len(end) :] == end), 0)
     options = words[: len(words) - size]
     is_pytest = size and (name == MODULE or name in SCRIPTS)
-    is_plain = not any(word.startswith(("-m", "-c")) for word in options)
+    is_plain = all(
+        (word[0] == "-" and word[:2] not in ("-m", "-c")) or before in WITH_VALUES
+        for before, word in pairwise(["", *options])
+    )
     return options if is_pytest and is_plain else None
 
 

@@ -148,8 +148,8 @@ class Collector:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.packed: list[bytes] = []
-        """Results of tests, of which the last attempt counts."""
+        self.packed: list[tuple[str, bytes]] = []
+        """Results of tests by their IDs, of which the last attempt counts."""
         self._first = b""
         """Text of the first result: what others have of it is not kept again."""
         self.repeated: list[bytes] = []
@@ -164,20 +164,33 @@ class Collector:
         self.notes: list[str] = []
         """Further lines for the terminal: the page, the baseline, what went wrong with them."""
 
-    def keep(self, packed: str, *, is_repeated: bool = False) -> None:
+    def keep(self, test_id: str, packed: str, *, is_repeated: bool = False) -> None:
         """Keep a result until the end of the session: there may be thousands, which are alike."""
         content = packed.encode()
         self._first = self._first or content
         compressor = zlib.compressobj(zdict=self._first)
         compressed = compressor.compress(content) + compressor.flush()
-        (self.repeated if is_repeated else self.packed).append(compressed)
+        if is_repeated:
+            self.repeated.append(compressed)
+        else:
+            self.packed.append((test_id, compressed))
+
+    def repeat(self, test_id: str) -> None:
+        """Take the last result of a test, if it has one, for that of a repeated attempt."""
+        for place in reversed(range(len(self.packed))):
+            if self.packed[place][0] == test_id:
+                self.repeated.append(self.packed.pop(place)[1])
+                return
+
+    def _ended(self) -> Iterator[StoredResult]:
+        return (self._unpacked(compressed) for _, compressed in self.packed)
 
     def _unpacked(self, compressed: bytes) -> StoredResult:
         return unpack(zlib.decompressobj(zdict=self._first).decompress(compressed).decode())
 
     def results(self) -> list[StoredResult]:
         # Not a property: older releases of pluggy read every attribute of a registered plugin.
-        return [*map(self._unpacked, self.packed), *self.unreported]
+        return [*self._ended(), *self.unreported]
 
     def finish(self, session: pytest.Session) -> None:
         """Write the record of the run, its summary, the baseline and the pages.
@@ -214,7 +227,7 @@ class Collector:
         run = run_of(self.config)
         if not self.packed and not run.path.is_dir():
             return  # no profiled test has begun
-        ended = [*map(self._unpacked, self.packed)]
+        ended = [*self._ended()]
         reported = [test.directory for test in (*ended, *map(self._unpacked, self.repeated))]
         tests = {test.result.test_id for test in ended}  # of which another attempt may have crashed
         self.unreported = [

@@ -155,6 +155,13 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["schedprof_started_at"] = node.config.stash[STARTED_AT]
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take from a pytest-xdist worker why its tests were not in virtual time."""
+    if reason := getattr(node, "workeroutput", {}).get("schedprof_not_calm"):
+        node.config.stash[NOT_CALM] = reason
+
+
 def pytest_collection(session: pytest.Session) -> None:
     """Let a process of the first cluster import distributed while tests are collected."""
     config = session.config
@@ -189,6 +196,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Choose the run before the first test, because pytest-forked runs each in a process."""
     config = session.config
+    if config.option.collectonly:
+        return
     profiled = [
         item
         for item in session.items
@@ -341,7 +350,11 @@ class Listener:
         packed, outcome = report.__dict__.pop("schedprof", None), str(report.outcome)
         is_rerun = outcome == "rerun"  # of attempts that are repeated the last one counts
         if packed is not None:
-            plugin.collecting.collector_of(self.config).keep(packed, is_repeated=is_rerun)
+            plugin.collecting.collector_of(self.config).keep(
+                report.nodeid, packed, is_repeated=is_rerun
+            )
+        elif is_rerun and (kept := self.config.pluginmanager.get_plugin("schedprof-collector")):
+            kept.repeat(report.nodeid)  # its body has passed, and its teardown failed
         if getattr(report, "schedprof_unprofiled", False) and not is_rerun:
             tests = plugin.collecting.collector_of(self.config).unprofiled
             tests[report.nodeid] = report.schedprof_refusal

@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -59,8 +60,10 @@ def parametrize(metafunc: pytest.Metafunc, settings: Settings) -> None:
 
 def seed_of(settings: Settings) -> int:
     """Return the seed of the cluster that the settings describe; a wrong one is refused later."""
-    text = dict(settings.cluster_option).get("seed", "0")
-    return int(text) if text.removeprefix("-").isdigit() else 0
+    try:
+        return int(dict(settings.cluster_option).get("seed", "0"))
+    except ValueError:
+        return 0
 
 
 def with_seed(item: pytest.Item, settings: Settings) -> Settings:
@@ -74,9 +77,15 @@ def with_seed(item: pytest.Item, settings: Settings) -> Settings:
         option = (*settings.cluster_option, ("seed", str(seed)))
         return settings._replace(cluster_option=option)
     if settings.seeds > 1 and "seeds" in settings.chosen:
+        mistake = f"schedprof: {item.nodeid!r} has seeds={settings.seeds}, but "
+        if is_known(settings.cluster, "seed"):
+            raise SettingsError(
+                f"{mistake}its marker came too late to repeat it: put it on the test function, its "
+                "class or its module"
+            )
         raise SettingsError(
-            f"schedprof: {item.nodeid!r} has seeds={settings.seeds}, but nothing is drawn from a "
-            f"seed in a cluster {settings.cluster!r}; use cluster='virtual'"
+            f"{mistake}nothing is drawn from a seed in a cluster {settings.cluster!r}; use "
+            "cluster='virtual'"
         )
     return settings
 
@@ -194,10 +203,12 @@ def _run_body(
         with clean(), arguments_for_run(item, *next(body_runs)), in_time():
             outcome = yield
         for body_run, side in body_runs:
+            if _has_failed(item):
+                break
             profiled.keep_rounds()
             with clean(), arguments_for_run(item, body_run, side), in_time():
                 item.runtest()
-        profiled.is_whole = True
+        profiled.is_whole = not _has_failed(item)
     except RefusalError as error:
         profiled.refuse(str(error))
         return item.runtest()
@@ -218,6 +229,11 @@ def _run_body(
     return outcome
 
 
+def _has_failed(item: pytest.Item) -> bool:
+    """Whether the body of a test of unittest failed or skipped, which it does not raise."""
+    return bool(getattr(item, "_excinfo", None))
+
+
 def _profiled(item: pytest.Item, plan: Plan) -> ProfiledTest:
     """Profile the scheduler of the test's fixture, or else schedulers in this process."""
     scheduler = item.stash.get(SCHEDULER, None) or InProcess(
@@ -233,7 +249,7 @@ def _profiled(item: pytest.Item, plan: Plan) -> ProfiledTest:
     callbacks = _callbacks_of(item.config) if plan.needs(Need.CALLBACKS) else []
     return ProfiledTest(
         item.nodeid,
-        plan,
+        replace(plan, kind=scheduler.cluster.kind),
         run_of(item.config),
         scheduler,
         other_scheduler,
@@ -275,7 +291,7 @@ def _keep_interrupted(item: pytest.Item, profiled: ProfiledTest) -> None:
     except SchedprofError:
         return  # the interrupt is what matters
     if not hasattr(item.config, "workerinput"):
-        collector_of(item.config).keep(pack(result, profiled.directory))
+        collector_of(item.config).keep(item.nodeid, pack(result, profiled.directory))
 
 
 def plain_report(
@@ -322,8 +338,9 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
         report.__dict__["schedprof"] = pack(result, profiled.directory)
         # JUnit takes the properties of the teardown's report, which come from the item.
         properties = list(properties_of(result, profiled.directory))  # thousands of tests keep them
-        item.user_properties += properties
-        report.user_properties += properties
+        for known in (item.user_properties, report.user_properties):  # of another attempt, too
+            known[:] = [pair for pair in known if not pair[0].startswith("schedprof_")]
+            known += properties
         profiled.conclude(outcome)  # last: the session tells of tests that it cannot keep
     except Exception as error:  # the test's monkeypatches are still active
         complaint = "\n".join(filter(None, [complaint, str(as_own(error))]))

@@ -130,8 +130,14 @@ class Lock:
         raise TypeError("cannot pickle '_thread.lock' object")
 
 
-LAUNCH = f"from {__name__} import launch; launch()"
-"""Code of a new process in which tests can run in turns."""
+LAUNCH = (
+    "import sys; sys.flags.safe_path or sys.path.append(sys.path.pop(0)); "
+    f"from {__name__} import launch; launch()"
+)
+"""Code of a new process in which tests can run in turns.
+
+Files in the working directory are behind the standard library until the program begins.
+"""
 
 SEED = {"PYTHONHASHSEED": "0"}
 """Sets of strings have one order in all sessions, whichever seed the first process had."""
@@ -157,12 +163,15 @@ def launch() -> None:
     install()
     program, *arguments = sys.argv[1:]
     sys.argv = [program, *arguments]
+    if not sys.flags.safe_path:
+        sys.path.insert(0, sys.path.pop())
     if program.startswith("-"):  # the options and the code of a worker of pytest-xdist
         exec(arguments[-1], vars(sys.modules["__main__"]))
     elif program == PYTEST:
         runpy.run_module(program, run_name="__main__", alter_sys=True)
     else:
-        sys.path[0] = os.path.dirname(program)
+        if not sys.flags.safe_path:
+            sys.path[0] = os.path.dirname(program)
         runpy.run_path(program, run_name="__main__")
 
 

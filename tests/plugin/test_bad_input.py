@@ -140,6 +140,25 @@ def test_stars(schedprof_scheduler):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["backends", "evidence"])
+def test_a_hook_that_fails_is_an_error_of_profiled_tests_alone(project: Project, name: str) -> None:
+    hook = f"def pytest_schedprof_{name}():\n    raise ImportError('no module mine')"
+    (project.path / "conftest.py").write_text(hook)
+    result = project.run_test(
+        """
+@pytest.mark.schedprof(backend="counts", evidence="phases")
+def test_it(schedprof_scheduler): pass
+
+def test_other(): pass
+"""
+    )
+    result.assert_outcomes(errors=1, passed=1)
+    hook = f"pytest_schedprof_{name}"
+    result.stdout.fnmatch_lines(
+        [f"schedprof: the hook {hook} failed: ImportError(*no module mine*"]
+    )
+
+
 def test_pattern_that_names_nothing_fails_and_keeps_the_profile(project: Project) -> None:
     """One of many stars stops no scheduler."""
     result = project.run_test(PATTERNS)

@@ -63,6 +63,31 @@ def test_only_the_last_attempt_of_rerunfailures_counts(project: Project) -> None
     assert [test.outcome for test in project.run_record().tests] == ["passed"]
 
 
+LATE = """
+attempts = []
+
+@pytest.fixture
+def late():
+    yield
+    attempts.append(1)
+    assert len(attempts) > 1
+
+@pytest.mark.schedprof("bytecodes <= baseline", backend="counts", cluster="simulated", workers=1)
+def test_it(schedprof_scheduler, late):
+    wait(schedprof_scheduler.client.map(inc, range(20), pure=False))
+"""
+
+
+@pytest.mark.slow
+def test_an_attempt_whose_teardown_failed_does_not_count(project: Project) -> None:
+    result = project.run_test(
+        LATE, "-p", "rerunfailures", "--reruns=1", "--schedprof-save=main", "--junitxml=junit.xml"
+    )
+    assert result.parseoutcomes() == {"passed": 2, "rerun": 1}
+    result.stdout.fnmatch_lines(["baseline 'main': 1 test saved *"])
+    assert [test.outcome for test in project.run_record().tests] == ["passed"]
+
+
 CRASHING = """
 from pathlib import Path
 

@@ -343,6 +343,29 @@ def test_only_a_marker_of_its_own_demands_a_scheduler(project: Project, apart: N
     assert len(project.results()) == 5  # with the four that failed
 
 
+FAILING = """
+import dask, unittest
+
+@pytest.mark.schedprof("calls <= 1", backend="counts", rounds=3)
+class Case(unittest.TestCase):
+    def test_fails(self):
+        dask.delayed(inc)(1).compute(scheduler="sync")
+        raise AssertionError("of the body")
+
+    def test_skips(self):
+        dask.delayed(inc)(1).compute(scheduler="sync")
+        self.skipTest("in the body")
+"""
+
+
+@pytest.mark.slow
+def test_a_test_of_unittest_that_fails_has_no_further_round(project: Project) -> None:
+    project.run_test(FAILING).assert_outcomes(failed=1, skipped=1)
+    result = project.results()["Case::test_fails"]
+    assert not result.is_whole
+    assert result.backends[0].window.rounds == 1
+
+
 @pytest.mark.slow
 def test_definition_of_a_graph_needs_no_scheduler(session: Finished, project: Project) -> None:
     session.stdout.fnmatch_lines_random(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
-from support import RACE, Project, busy_machine
+from support import QUICK, RACE, Project, busy_machine, python
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.model.result import IN_PROCESS, OWN_VIRTUAL
+from pytest_schedprof.plugin.calm import options_of_python
 
 VIRTUALLY = ("--schedprof=counts", "--schedprof-cluster=virtual", "-p", "no:randomly")
 
@@ -367,6 +370,64 @@ async def test_next(c, s, a, b):
     session.assert_outcomes(passed=1, failed=1)
     session.stdout.fnmatch_lines(["*StuckError: schedprof: all threads of the test wait*"])
     session.stdout.fnmatch_lines(["*lock.acquire()*"])
+
+
+@pytest.mark.parametrize(
+    ("words", "program", "options"),
+    [
+        ("-W error -Xdev -m pytest", "pytest/__main__.py", "-W error -Xdev"),
+        ("/bin/pytest", "/bin/pytest", ""),
+        ("/bin/coverage run -m pytest", "pytest/__main__.py", None),
+        ("/bin/coverage run /bin/pytest", "/bin/pytest", None),
+        ("-c pass", "-c", None),
+    ],
+)
+def test_a_command_line_of_pytest_alone_has_options_of_python(
+    words: str, program: str, options: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "orig_argv", ["python", *words.split(), "test_it.py"])
+    monkeypatch.setattr(sys, "argv", [program, "test_it.py"])
+    assert options_of_python() == (None if options is None else options.split())
+
+
+ALONE_AGAIN = """
+import psutil
+
+@gen_cluster(client=True)
+async def test_plain(c, s, a, b):
+    assert await c.submit(int, 1) == 1
+
+def test_children():
+    states = [child.status() for child in psutil.Process().children()]
+    assert psutil.STATUS_ZOMBIE not in states
+"""
+
+
+def test_a_process_that_begins_again_is_as_the_first_one_would_be(project: Project) -> None:
+    """No process is left, and a file that has the name of a module of Python's is not imported."""
+    (project.path / "queue.py").write_text("raise ImportError")
+    project.write(HEAD + ALONE_AGAIN)
+    arguments = (*VIRTUALLY, "--import-mode=importlib")
+    script = str(Path(sys.executable).with_name("pytest"))
+    listed = python(script, *arguments, "--collect-only", "-q", cwd=project.path, **QUICK)
+    assert listed.stdout.count("test_plain") == 1
+    python(script, *arguments, cwd=project.path, **QUICK)
+    assert set(counted(project)) == {"test_plain"}
+
+
+MARKED = """
+@pytest.mark.schedprof(cluster="virtual", backend="counts")
+@gen_cluster(client=True)
+async def test_plain(c, s, a, b):
+    assert await c.submit(int, 1) == 1
+"""
+
+
+def test_a_marker_alone_starts_no_worker_of_xdist_for_virtual_time(project: Project) -> None:
+    project.plugins = ("xdist",)
+    session = project.run_test(HEAD + MARKED, "-n1")
+    session.assert_outcomes(passed=1)
+    session.stdout.fnmatch_lines(["not in virtual time: *: workers of pytest-xdist are started*"])
 
 
 def test_a_session_that_cannot_begin_again_says_so(pytester: pytest.Pytester) -> None:
