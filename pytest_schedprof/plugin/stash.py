@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    import pluggy
-
     from pytest_schedprof.backends.registry import BackendRegistry
     from pytest_schedprof.clusters.contract import ClusterRequest
     from pytest_schedprof.clusters.environments import Interpreter
@@ -114,7 +112,7 @@ def backends_of(config: pytest.Config) -> BackendRegistry:
     if REGISTRY not in config.stash:
         from pytest_schedprof.backends.registry import BackendRegistry
 
-        config.stash[REGISTRY] = BackendRegistry(_of_hook(config.hook.pytest_schedprof_backends))
+        config.stash[REGISTRY] = BackendRegistry(_of_hook(config, "pytest_schedprof_backends"))
     return config.stash[REGISTRY]
 
 
@@ -123,22 +121,22 @@ def kinds_of(config: pytest.Config) -> EvidenceRegistry:
     if KINDS not in config.stash:
         from pytest_schedprof.evidence.contract import EvidenceRegistry
 
-        config.stash[KINDS] = EvidenceRegistry(_of_hook(config.hook.pytest_schedprof_evidence))
+        config.stash[KINDS] = EvidenceRegistry(_of_hook(config, "pytest_schedprof_evidence"))
     return config.stash[KINDS]
 
 
-def _of_hook(hook: pluggy.HookCaller) -> Any:
+def _of_hook(config: pytest.Config, name: str) -> Any:
     """Return what a hook returns, which is a user's code.
 
     Raises:
         SettingsError: if it fails.
     """
     try:
-        return hook()
+        return getattr(config.hook, name)()
     except Exception as error:
         from pytest_schedprof.errors import SettingsError
 
-        raise SettingsError(f"schedprof: the hook {hook.name} failed: {error!r}") from error
+        raise SettingsError(f"schedprof: the hook {name} failed: {error!r}") from error
 
 
 def run_of(config: pytest.Config) -> RunDirectory:
