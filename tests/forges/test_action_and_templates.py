@@ -45,6 +45,25 @@ def test_files_keep_the_schemas_of_their_forges(schema: str, file: Path) -> None
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("file", ["action.yml", "comment/action.yml"])
+def test_the_plugin_is_installed_by_no_pip_of_the_checkout(file: str, tmp_path: Path) -> None:
+    steps = yaml.safe_load((ROOT / file).read_text())["runs"]["steps"]
+    install = next(step["run"] for step in steps if "run" in step)
+    (tmp_path / "pip").mkdir()
+    (tmp_path / "pip" / "__init__.py").write_text("raise SystemExit('of the checkout')")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-e", "-c", install],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path, "GITHUB_ACTION_PATH": str(tmp_path / "none" / "none")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "of the checkout" not in done.stderr
+    assert "Invalid requirement" in done.stderr
+
+
 class Jobs:
     """Jobs that run in the directory of a project."""
 
