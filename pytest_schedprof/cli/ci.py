@@ -36,6 +36,7 @@ from pytest_schedprof.report.changes import has_news, regressions, undecided
 from pytest_schedprof.report.summary import run_markdown
 from pytest_schedprof.report.tables import describe
 from pytest_schedprof.report.words import sentence, top_parts
+from pytest_schedprof.store.places import Folder
 from pytest_schedprof.store.runs import find_run
 
 PURPOSE = "the steps of a job in GitHub Actions"
@@ -108,12 +109,12 @@ def baseline(arguments: argparse.Namespace, github: GitHub) -> None:
     # A name that is neither a path nor a file.
     name = re.sub(r"[^\w.-]+", "-", github.default_branch).strip("-.") or "default"
     place = Path(arguments.dir, "baselines", f"{name}-" if name.endswith(".json") else name)
-    option, saved = "", ""
+    option, saved, url = "", "", arguments.url
     if github.is_reference:
-        option = f"--schedprof-save={arguments.url or place.name}"
-        saved = "" if arguments.url else str(place)
-    elif arguments.url or github.fetch_baseline(arguments.name, place):
-        option = f"--schedprof-compare={arguments.url or place.name}"
+        option = f"--schedprof-save={url or place.name}"
+        saved = "" if url else str(place)
+    elif Folder(url).exists() if url else github.fetch_baseline(arguments.name, place):
+        option = f"--schedprof-compare={url or place.name}"
     else:
         say(workflow_command("notice", f"{github.default_branch} has no baseline yet"))
     say(f"option for pytest: {without_secrets(option) or 'none'}")

@@ -312,8 +312,11 @@ def test_only_a_push_schedule_or_dispatch_of_the_default_branch_saves_a_baseline
     forge.artifacts.append(Artifact("schedprof-baseline", archive({"a.json": "{}"})))
     assert outputs() == {"option": option, "saved": saved}
     assert f"option for pytest: {option}\n" in capsys.readouterr().out
-    url = "s3://bucket/main"
-    assert outputs(f"--url={url}") == {"option": option.replace("=main", f"={url}"), "saved": ""}
+    url = Path("bucket", "main").absolute().as_uri()
+    of_url = {"option": option.replace("=main", f"={url}"), "saved": ""}
+    assert outputs(f"--url={url}") == (of_url if saved else {"option": "", "saved": ""})
+    Path("bucket", "main").mkdir(parents=True)
+    assert outputs(f"--url={url}") == of_url
 
 
 def outputs(*options: str) -> dict[str, str]:
