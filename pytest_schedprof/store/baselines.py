@@ -44,14 +44,21 @@ def recorded_runs(folder: Folder) -> list[KeptRun]:
     """Return the runs of a directory of runs, in order of time; none if it is something else.
 
     Raises:
-        ArtifactError: if a record cannot be read.
+        ArtifactError: if none of them can be read.
     """
     if folder.name.endswith(".json") or not folder.is_directory():
         return []
     if (folder / RUN_FILE).is_file() or (folder / RESULT_FILE).is_file():
         return []
-    files = _contents(folder, f"*/{RUN_FILE}")
-    runs = [KeptRun(file.parent, decode(content, str(file), Run)) for file, content in files]
+    runs: list[KeptRun] = []
+    skipped: list[ArtifactError] = []
+    for file in folder.files(f"*/{RUN_FILE}"):
+        try:  # one of another release, or cut short, does not spoil the others
+            runs.append(KeptRun(file.parent, decode(file.read(), str(file), Run)))
+        except ArtifactError as error:
+            skipped.append(error)
+    if skipped and not runs:
+        raise skipped[-1]
     # Those whose session has not ended, which may be partial, come first.
     return sorted(runs, key=lambda run: (run.record.exit_status is not None, run.record.started_at))
 
@@ -62,10 +69,10 @@ def runs_before(other: Path | None, runs: list[KeptRun]) -> list[KeptRun]:
     Raises:
         BaselineError: if it is the first one.
     """
-    names = [run.folder.name for run in runs]
-    if other is None or other.name not in names:
+    names = [run.path.resolve().name for run in runs]  # a link may lead to the same run
+    if other is None or (name := other.resolve().name) not in names:
         return runs
-    if not (before := runs[: names.index(other.name)]):
+    if not (before := runs[: names.index(name)]):
         raise BaselineError(f"schedprof: there is no run before {str(other)!r}")
     return before
 

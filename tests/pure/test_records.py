@@ -17,13 +17,14 @@ from hypothesis import given, settings
 from measured import limited
 from random_records import RESULTS, RUNS
 
-from pytest_schedprof.errors import ArtifactError
+from pytest_schedprof.errors import ArtifactError, BaselineError
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import SCHEMA_VERSION, Result, Segment, Window
 from pytest_schedprof.model.run import Run, StoredResult
 from pytest_schedprof.report.tables import describe, limits_of
 from pytest_schedprof.store import records as module
-from pytest_schedprof.store.baselines import load
+from pytest_schedprof.store.baselines import load, recorded_runs, runs_before
+from pytest_schedprof.store.places import Folder
 from pytest_schedprof.store.records import (
     CI_BRANCHES,
     begin_run,
@@ -257,14 +258,39 @@ def test_a_session_that_was_killed_has_the_tests_that_ended(killed: RunDirectory
     assert [result.test_id for _, result in read] == [name for name, _ in expected]
 
 
+def keep_run(root: Path, number: int) -> Path:
+    """Keep a run that has ended, with one test; return its directory."""
+    run, record = RunDirectory(root, f"run-{number}"), result("c.py::test_whole", Verdict.PASS)
+    run.prepare()
+    place = run.new_test(record.test_id)
+    keep_record(place, record)
+    write_run(run, 1_600_000_000.0 + number, 0, [StoredResult(str(place), record)], root)
+    return run.path
+
+
 def test_a_killed_session_is_compared_with_only_if_no_other_one_ended(killed: RunDirectory) -> None:
-    ended = RunDirectory(killed.root, "run-0")
-    ended.prepare()
-    place = ended.new_test("c.py::test_whole")
-    keep_record(place, result("c.py::test_whole", Verdict.PASS))
-    whole = [StoredResult(str(place), result("c.py::test_whole", Verdict.PASS))]
-    write_run(ended, 1_600_000_000.0, 0, whole, killed.root)
+    keep_run(killed.root, 0)
     assert [result.test_id for result in load(str(killed.root), "").results] == ["c.py::test_whole"]
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"schema_version": 99}', '{"of": "others"}'])
+def test_a_run_that_cannot_be_read_does_not_spoil_a_series(tmp_path: Path, content: str) -> None:
+    place = keep_run(tmp_path, 1)
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "run.json").write_text(content)
+    assert len(load(str(tmp_path), "").results) == 1
+    (place / "run.json").unlink()
+    with pytest.raises(BaselineError, match=r"others/run\.json"):
+        load(str(tmp_path), "")
+
+
+@pytest.mark.parametrize("name", ["keep", "0-keep"])  # after the run's own name, and before it
+def test_a_run_and_a_link_to_it_are_compared_with_the_run_before(tmp_path: Path, name: str) -> None:
+    before, newest = keep_run(tmp_path, 1), keep_run(tmp_path, 2)
+    (tmp_path / name).symlink_to(newest.name)
+    for other in (newest, tmp_path / name, find_run(tmp_path).path):
+        (run,) = runs_before(other, recorded_runs(Folder(str(tmp_path))))
+        assert run.path == before
 
 
 def test_the_end_of_a_session_tells_tests_that_no_report_brought(killed: RunDirectory) -> None:
