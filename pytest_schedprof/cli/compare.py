@@ -22,8 +22,9 @@ from pytest_schedprof.store.runs import decided_in_run
 PURPOSE = "show what changed between two runs or baselines"
 DESCRIPTION = (
     "Compares two sets of results. Each is a baseline by name, path or URL, the directory of a "
-    "run or of one of its tests, or a directory of runs, of which the newest is used. If A is a "
-    "directory of runs, the runs before tell how much figures vary."
+    "run or of one of its tests, or a directory of runs, of which the newest is used whose session "
+    "has ended; DIR/latest is the newest in any case. If A is a directory of runs, the runs before "
+    "tell how much figures vary."
 )
 EXAMPLE = """\
 examples: schedprof compare main .schedprof

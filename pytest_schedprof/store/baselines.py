@@ -257,9 +257,9 @@ def kept_run(spec: str, directory: str, other: Path | None = None) -> Path | Non
     """
     try:
         folder = _folder(spec, directory)
-        if other is not None and (runs := runs_before(other, recorded_runs(folder))):
-            return Path(str(runs[-1].folder))
-        if folder.files(RUN_FILE) or folder.files(f"*/{RUN_FILE}"):
+        if runs := runs_before(other, recorded_runs(folder)):
+            folder = runs[-1].folder
+        if folder.files(RUN_FILE):
             return find_run(Path(str(folder))).path
         parts = _parts(folder)
     except (ArtifactError, BaselineError):

@@ -23,7 +23,7 @@ from pytest_schedprof.model.result import SCHEMA_VERSION, Result, Segment, Windo
 from pytest_schedprof.model.run import Run, StoredResult
 from pytest_schedprof.report.tables import describe, limits_of
 from pytest_schedprof.store import records as module
-from pytest_schedprof.store.baselines import load, recorded_runs, runs_before
+from pytest_schedprof.store.baselines import kept_run, load, recorded_runs, runs_before
 from pytest_schedprof.store.places import Folder
 from pytest_schedprof.store.records import (
     CI_BRANCHES,
@@ -269,8 +269,11 @@ def keep_run(root: Path, number: int) -> Path:
 
 
 def test_a_killed_session_is_compared_with_only_if_no_other_one_ended(killed: RunDirectory) -> None:
-    keep_run(killed.root, 0)
+    assert kept_run(str(killed.root), "") == killed.path
+    ended = keep_run(killed.root, 0)
     assert [result.test_id for result in load(str(killed.root), "").results] == ["c.py::test_whole"]
+    assert kept_run(str(killed.root), "") == ended, "samples are those of the same run"
+    assert kept_run(f"{killed.root}/latest", "") == killed.path
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"schema_version": 99}', '{"of": "others"}'])
