@@ -16,7 +16,7 @@ from pytest_schedprof.model.comparison import Report
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.report.commands import as_json
 from pytest_schedprof.report.comparisons import as_markdown, report_lines
-from pytest_schedprof.store.baselines import kept_run, load
+from pytest_schedprof.store.baselines import kept_run, load, run_after
 from pytest_schedprof.store.runs import decided_in_run
 
 PURPOSE = "show what changed between two runs or baselines"
@@ -78,10 +78,8 @@ def load_both(before: str, after: str, directory: str, *, has_past: bool = False
     Raises:
         BaselineError: if one cannot be read, or they have no test in common.
     """
-    other = load(after, directory)
-    # A search compares its good end with itself too.
-    apart = None if before == after else kept_run(after, directory)
-    one = load(before, directory, other=apart)
+    run = run_after(before, after, directory)
+    one, other = load(before, directory, other=run), load(after, directory)
     names = (one.name, other.name)
     earlier = one.earlier if has_past else None
     report = compare(one.tests, other.tests, names=names, earlier=earlier)
@@ -92,5 +90,5 @@ def load_both(before: str, after: str, directory: str, *, has_past: bool = False
         )
     if not any(comparison.parting for comparison in report.comparisons):
         return report
-    readers = (partial(decided_in_run, kept_run(spec, directory)) for spec in (before, after))
-    return with_partings(report, *readers)
+    runs = (kept_run(before, directory, run), kept_run(after, directory))
+    return with_partings(report, *(partial(decided_in_run, place) for place in runs))

@@ -34,7 +34,7 @@ from pytest_schedprof.model.metric import DIVIDED
 from pytest_schedprof.model.profile import Function, module_of
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Series
-from pytest_schedprof.store.baselines import folder_with_sources, kept_run, load
+from pytest_schedprof.store.baselines import folder_with_sources, kept_run, load, run_after
 from pytest_schedprof.store.places import Folder
 from pytest_schedprof.store.records import read_record
 from pytest_schedprof.store.run_directory import AGAINST, RESULT_FILE, RUN_FILE
@@ -365,7 +365,7 @@ def pairs_of(before: str, after: str, directory: str) -> list[Pair]:
     Raises:
         BaselineError: if one cannot be read.
     """
-    olds = _by_test(sides_of(before, directory))
+    olds = _by_test(sides_of(before, directory, run_after(before, after, directory)))
     news = {side.result.test_id: side for side in sides_of(after, directory)}
     pairs = ((_nearest(olds.get(test, ()), side.result), side) for test, side in news.items())
     return [(old, new) for old, new in pairs if old]

@@ -268,6 +268,14 @@ def kept_run(spec: str, directory: str, other: Path | None = None) -> Path | Non
     return next((place for place in places if (place / RUN_FILE).is_file()), None)
 
 
+def run_after(before: str, after: str, directory: str) -> Path | None:
+    """Return the run of the later one of two sets of results, which no earlier side may have.
+
+    None if both are the same: a search compares its good end with itself too.
+    """
+    return None if before == after else kept_run(after, directory)
+
+
 def folder_with_sources(spec: str, directory: str) -> Folder | None:
     """Return the place of a saved baseline; None if it is a run, or cannot be found."""
     try:

@@ -18,6 +18,7 @@ from measured import limited
 from random_records import RESULTS, RUNS
 
 from pytest_schedprof.errors import ArtifactError, BaselineError
+from pytest_schedprof.judge.explanation import pairs_of
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import SCHEMA_VERSION, Result, Segment, Window
 from pytest_schedprof.model.run import Run, StoredResult
@@ -294,6 +295,12 @@ def test_a_run_and_a_link_to_it_are_compared_with_the_run_before(tmp_path: Path,
     for other in (newest, tmp_path / name, find_run(tmp_path).path):
         (run,) = runs_before(other, recorded_runs(Folder(str(tmp_path))))
         assert run.path == before
+
+
+def test_a_run_is_explained_by_the_run_that_it_is_compared_with(tmp_path: Path) -> None:
+    before, newest = keep_run(tmp_path, 1), keep_run(tmp_path, 2)
+    ((old, new),) = pairs_of(str(tmp_path), f"{tmp_path}/latest", "")
+    assert (old.run, new.run) == (Folder(str(before)), Folder(str(newest)))
 
 
 def test_the_end_of_a_session_tells_tests_that_no_report_brought(killed: RunDirectory) -> None:

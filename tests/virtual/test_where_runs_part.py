@@ -93,9 +93,11 @@ def test_the_first_decision_that_differs_is_shown(
     assert kept.figures["transfers"][1] == decided(after).figures["transfers"]
     (page,) = after.glob("tests/*/index.html")
     assert len(re.findall('<rect class="mark"', page.read_text())) == 2
-    assert main(["compare", str(before), str(after)]) == 1
-    assert "parts in the first decision at 0 s" in capsys.readouterr().out
-    assert main(["compare", "main", str(after), "--dir", str(project.path / ".schedprof")]) == 1
+    runs = str(before.parent)
+    for earlier, later in ((str(before), str(after)), (runs, f"{runs}/latest")):
+        assert main(["compare", earlier, later]) == 1
+        assert "parts in the first decision at 0 s" in capsys.readouterr().out
+    assert main(["compare", "main", str(after), "--dir", runs]) == 1
     assert "what followed:" in capsys.readouterr().out
     write_pages(before, against=after)
     (page,) = before.glob("tests/*/index.html")
