@@ -6,9 +6,7 @@ import argparse
 import json
 import os
 import re
-import struct
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.client import HTTPException
 from io import BytesIO
@@ -17,7 +15,7 @@ from typing import Any, TypeVar
 from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 from pytest_schedprof.cli.main import add_directory, add_run, complain, say
 from pytest_schedprof.clusters.interpreters import is_site
@@ -74,8 +72,6 @@ PART = re.compile(r"[^/\\:]+\.json|sources/[^/\\:]+\.jsonl")
 
 RECORD = re.compile(r"(\w[^/\\:]*/)?(run\.json|tests/\w[^/\\:]*/result\.json)")
 """Matches the names of a run's records, of what the action uploads."""
-
-CORRUPT = (BadZipFile, EOFError, OSError, RuntimeError, ValueError, struct.error, zlib.error)
 
 MOST_EXPLAINED, MOST_FUNCTIONS = 10, 3
 """Tests of which is told in which functions they became slower, and functions of each figure."""
@@ -144,7 +140,7 @@ def comment(arguments: argparse.Namespace, github: GitHub) -> None:
     """
     if (request := github.find_request()) is None:
         return say("the run that has ended was for no pull request: nothing to comment on")
-    summary, is_new = "## Scheduler performance: no profiled test ran\n", True
+    summary, is_new = NOTHING_RAN, github.has_failed
     try:
         if github.fetch_run(arguments.name, Path(arguments.dir)):
             kept = find_run(Path(arguments.dir))
@@ -152,8 +148,11 @@ def comment(arguments: argparse.Namespace, github: GitHub) -> None:
             results = [test.result for test in kept.tests()]
             summary = run_markdown(results, kept.path.name, kept.record.unmatched)
             is_new = arguments.always or any(map(has_news, results))
-    except ArtifactError as error:  # an earlier comment must not stay
+    except (ArtifactError, ForgeError) as error:
+        if isinstance(error, ForgeError) and error.status:  # which nothing in an artifact causes
+            raise
         complain(error)
+        summary, is_new = UNREADABLE, True  # an earlier comment must not stay
     try:
         done = github.comment(request, arguments.name, summary, is_new=is_new)
     except ForgeError as error:
@@ -162,6 +161,14 @@ def comment(arguments: argparse.Namespace, github: GitHub) -> None:
         return say(workflow_command("notice", str(error)))
     say(f"{done} on pull request {request}")
 
+
+NOTHING_RAN = "## Scheduler performance: no profiled test ran\n"
+
+UNREADABLE = """\
+## Scheduler performance: the records of the run cannot be read
+
+The log of the job that wrote this comment says why.
+"""
 
 STEPS = {"baseline": baseline, "annotate": annotate, "comment": comment}
 
@@ -198,6 +205,11 @@ class GitHub:
                 "workflow_run, where nothing of the pull request runs; docs/ci.md shows it"
             )
         return self._ended
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether that run failed; one that was skipped, or waits for an approval, has not."""
+        return bool(self._run["conclusion"] == "failure")
 
     def find_request(self) -> int | None:
         """Return the number of the pull request of the run that has ended, if any.
@@ -322,16 +334,15 @@ def _unpack(content: bytes, place: Path, known: re.Pattern[str]) -> None:
     """Write those files of an archive whose names are known below a directory."""
     for directory in (place, place / "sources"):  # a link in the checkout must not lead elsewhere
         if not place.is_absolute() and not directory.resolve().is_relative_to(Path.cwd()):
-            raise ForgeError(f"schedprof: {str(directory)!r} leads out of the checkout")
+            raise ArtifactError(f"schedprof: {str(directory)!r} leads out of the checkout")
     try:
         with ZipFile(BytesIO(content)) as archive:
             files = [entry for entry in archive.infolist() if known.fullmatch(entry.filename)]
-            size = sum(entry.file_size for entry in files)
-            if size > MOST_BYTES:
-                raise ForgeError(f"schedprof: the artifact has {size} bytes, too many")
+            if (size := sum(entry.file_size for entry in files)) > MOST_BYTES:
+                raise ValueError(f"it has {size} bytes, too many")
             archive.extractall(place, files)
-    except CORRUPT as error:
-        raise ForgeError(f"schedprof: the artifact cannot be unpacked: {error}") from None
+    except Exception as error:  # each kind of compression has errors of its own
+        raise ArtifactError(f"schedprof: the artifact cannot be unpacked: {error}") from None
 
 
 def annotations_of(

@@ -16,6 +16,8 @@ import msgspec
 
 from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.formats import UNREADABLE
+from pytest_schedprof.model.comparison import AcceptedFigure, Change
+from pytest_schedprof.model.explanation import Cause
 from pytest_schedprof.model.metric import METRICS
 from pytest_schedprof.model.result import SCHEMA_VERSION, Result
 from pytest_schedprof.model.run import BaselinePart, Commit, Run, StoredResult, TestEntry
@@ -49,9 +51,12 @@ def _faults_of_result(result: Result) -> Iterator[str]:
         if not is_below(name):
             yield f"{name!r} is outside of the test's directory"
     for comparison in result.comparisons:
-        for change in comparison.changes:
-            if change.metric not in METRICS:
-                yield f"the metric {change.metric!r} is unknown to this release"
+        figures: Iterable[Change | Cause | AcceptedFigure] = chain(
+            comparison.changes, comparison.wholes, comparison.causes, comparison.accepted
+        )
+        for figure in figures:
+            if figure.metric not in METRICS:
+                yield f"the metric {figure.metric!r} is unknown to this release"
 
 
 def _may_be_large(content: bytes) -> bool:

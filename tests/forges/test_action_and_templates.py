@@ -262,6 +262,7 @@ ENDED = {
         "head_branch": "change",
         "head_sha": "abc123",
         "head_repository": {"owner": {"login": "eve"}},
+        "conclusion": "failure",
         "html_url": "https://example.com/runs/12",
     },
     "repository": REPOSITORY,

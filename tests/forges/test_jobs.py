@@ -7,14 +7,16 @@ import json
 import shutil
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from forge_server import FORKS_ID, REQUEST, Artifact, ForgeServer, forge_server
-from measured import changed
+from measured import TRANSITION, changed
 
 from pytest_schedprof.cli.main import main
+from pytest_schedprof.model.explanation import Cause, Role
 from pytest_schedprof.model.result import Result
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.store.records import encode, entry_of
@@ -26,6 +28,7 @@ ENDED = {
     "head_branch": "change",
     "head_sha": "abc123",
     "head_repository": {"owner": {"login": "eve"}},
+    "conclusion": "failure",
     "html_url": "https://example.com/1",
 }
 
@@ -55,7 +58,7 @@ def after(forge: ForgeServer) -> ForgeServer:
     return forge
 
 
-def run_of(*results: Result, text: str = "anything") -> bytes:
+def run_of(*results: Result, text: str = "anything", kind: int = zipfile.ZIP_STORED) -> bytes:
     """Return an artifact with the records of a run, and with a text that a stranger wrote."""
     tests = {f"tests/{number}/result.json": record for number, record in enumerate(results)}
     entries = [entry_of(record, str(Path(name).parent)) for name, record in tests.items()]
@@ -63,7 +66,7 @@ def run_of(*results: Result, text: str = "anything") -> bytes:
     records = {name: encode(record).decode() for name, record in tests.items()}
     records["run.json"] = encode(run).decode()
     files = {f"{run.run_id}/{name}": content for name, content in records.items()}
-    return archive({**files, f"{run.run_id}/summary.md": text, "../run.json": text})
+    return archive({**files, f"{run.run_id}/summary.md": text, "../run.json": text}, kind)
 
 
 def archive(files: dict[str, str], kind: int = zipfile.ZIP_STORED) -> bytes:
@@ -104,13 +107,54 @@ def test_each_name_has_a_comment_and_a_run_that_never_began_replaces_what_was_sa
     for name in ("linux", "macos", "linux"):
         assert main(["ci", "comment", f"--name={name}", "--always"]) == 0
     after.artifacts.clear()
-    shutil.rmtree(".schedprof")
-    after.artifacts.append(Artifact("macos", archive({"tests/0/result.json": "{}"})))
     assert main(["ci", "comment", "--name=macos"]) == 0
     linux, macos = after.comments
     assert "1 profiled test" in linux
     assert "no profiled test ran" in macos
     assert after.writes == ["POST", "POST", "PATCH", "PATCH"]
+
+
+@pytest.mark.parametrize("conclusion", ["action_required", "skipped", "cancelled"])
+def test_a_run_without_tests_that_has_not_failed_gets_no_comment(
+    after: ForgeServer, conclusion: str
+) -> None:
+    write_event({"workflow_run": {**ENDED, "conclusion": conclusion}})
+    assert main(["ci", "comment"]) == 0
+    assert after.writes == []
+
+
+WORSE = run_of(changed(1.5, test_id="test_worse"), kind=zipfile.ZIP_LZMA)
+CAUSE = Cause(TRANSITION, Role.CHANGED, "novelty", 1.0, 2.0)
+
+
+def with_cause() -> Result:
+    result = changed(1.5)
+    (comparison,) = result.comparisons
+    return replace(result, comparisons=(replace(comparison, causes=(CAUSE,)),))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        WORSE[:-10],
+        WORSE.replace(b"\x5d\x00\x00", b"\xff\xff\xff"),  # what LZMA begins with
+        archive({"tests/0/result.json": "{}"}),
+        run_of(with_cause()),
+        run_of(changed(1.0), replace(changed(1.0), schema_version=99)),
+        b"0" * 10**6,
+    ],
+)
+def test_a_run_that_cannot_be_read_leaves_no_comment_on_an_earlier_one(
+    after: ForgeServer, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_schedprof.cli.ci.MOST_BYTES", 10**6 - 1)
+    after.artifacts.append(Artifact("schedprof", run_of(changed(1.0))))
+    assert main(["ci", "comment", "--always"]) == 0
+    shutil.rmtree(".schedprof")
+    after.artifacts.append(Artifact("schedprof", content))
+    assert main(["ci", "comment"]) == 0
+    (comment,) = after.comments
+    assert "the records of the run cannot be read" in comment
 
 
 def test_a_run_without_a_change_edits_a_comment_and_makes_none(
@@ -215,7 +259,7 @@ def test_an_archive_that_would_unpack_to_too_much_is_refused(
     content = archive(files, zipfile.ZIP_DEFLATED)
     forge.artifacts.append(Artifact("schedprof-baseline", content))
     assert main(["ci", "baseline"]) == 1
-    assert capsys.readouterr().err == "schedprof: the artifact has 1200000 bytes, too many\n"
+    assert "unpacked: it has 1200000 bytes, too many\n" in capsys.readouterr().err
     assert not Path(".schedprof").exists()
 
 
