@@ -80,6 +80,8 @@ _STRUCTURE = re.compile(r"[`|\\]")
 """Characters that a code span, or one in a table, cannot hold."""
 
 _SPECIAL = re.compile(r"[!-/:-@\[-`{-~]")
+_LIVE = re.compile(r"@|:(?=//)|www(?=\.)", re.IGNORECASE)
+"""Matches what GitHub makes a link of without any markup."""
 _MARKUP = re.compile(r"[\\`*_{}\[\]()<>#|~!]")
 
 
@@ -93,10 +95,10 @@ def code(text: str) -> Escaped:
 
 
 def plain(text: str) -> Escaped:
-    """Escape a sentence that may hold names; `@comm` in it must not notify a user of that name."""
+    """Escape a sentence that may hold names, of which none calls a user, as `@comm`, or links."""
     escaped = _MARKUP.sub(lambda match: f"\\{match[0]}", _printable(text.replace("&", "&amp;")))
-    escaped = escaped.replace("\\<", "&lt;").replace("\\>", "&gt;").replace("@", "@<!-- -->")
-    return Escaped(escaped)
+    escaped = escaped.replace("\\<", "&lt;").replace("\\>", "&gt;")
+    return Escaped(_LIVE.sub(r"\g<0><!-- -->", escaped))
 
 
 def lines(texts: Iterable[Escaped]) -> Escaped:

@@ -87,6 +87,12 @@ def test_a_sentence_has_no_markup_and_calls_nobody(text: str) -> None:
     shown.encode()
 
 
+@given(st.sampled_from(["https://", "HTTP://", "ftp://", "www.", "WwW.", "a@"]), st.text())
+def test_no_sentence_has_a_link(start: str, text: str) -> None:
+    shown = plain(f"{text} {start}example.com/x")
+    assert not re.search(r"://|www\.|@\w", shown, re.IGNORECASE)
+
+
 NEW = "class SchedulerState:\n    def _transition(self):\n        a = 1\n        b = 2\n"
 INSTALLED = ".venv/lib/python3.12/site-packages/elsewhere/module.py"
 
