@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 import msgspec
 
+from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats import read_json
 
 KINDS = ("compute", "steal", "stolen")
@@ -178,6 +179,31 @@ def read_decisions(content: bytes) -> Decided:
     """Parse a file of decisions.
 
     Raises:
-        FormatError: if it is none.
+        FormatError: if it is none, or damaged.
     """
-    return read_json(content, Decided, "decisions")
+    decided = read_json(content, Decided, "decisions")
+    if not _is_whole(decided):
+        raise FormatError(
+            "schedprof: not a file of decisions: columns do not fit together "
+            f"({len(content)} bytes)"
+        )
+    return decided
+
+
+def _is_whole(decided: Decided) -> bool:
+    """Whether the columns of a table have one length, and every number in them has its name."""
+    choices, tasks, transfers = decided.choices, decided.tasks, decided.transfers
+    for table in (choices, tasks, transfers, decided.held):
+        if len({len(getattr(table, column.name)) for column in fields(table)}) > 1:
+            return False
+    names = {"kind": KINDS, "rule": RULES, "key": decided.keys, "worker": decided.workers}
+    columns = [
+        *((getattr(choices, name), 0, names[name]) for name in names),
+        (choices.other, NOBODY, decided.workers),
+        (tasks.key, 0, decided.keys),
+        *((table.worker, 0, decided.workers) for table in (tasks, transfers)),
+    ]
+    return all(
+        least <= min(column, default=0) and max(column, default=NOBODY) < len(known)
+        for column, least, known in columns
+    )

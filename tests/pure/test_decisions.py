@@ -226,6 +226,13 @@ OTHERS = (
     b'{"hash": 1, "figures": {}}',
     GOOD.replace(b'"at":[0]', b'"at":[1e300]'),
     GOOD.replace(b'"hash":', b'"cash":'),
+    GOOD.replace(b'"at":[', b'"at":[0,', 1),
+    GOOD.replace(b'"start":[', b'"start":[0,', 1),
+    *(
+        re.sub(rb'"%b":\[\d+' % column, rb'"%b":[%d' % (column, number), GOOD)
+        for column in (b"kind", b"rule", b"key", b"worker", b"other")
+        for number in (-2, 99)
+    ),
 )
 
 
