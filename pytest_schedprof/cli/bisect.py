@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,8 +23,8 @@ from pytest_schedprof.cli.main import STOP, add_directory, complain, say
 from pytest_schedprof.errors import (
     BaselineError,
     ClusterError,
-    SchedprofError,
     SettingsError,
+    as_own,
     quoted,
 )
 from pytest_schedprof.judge.explanation import explanations, pairs_of
@@ -110,8 +111,8 @@ def run(arguments: argparse.Namespace) -> int:
         load(arguments.baseline, arguments.dir)
         with tempfile.TemporaryDirectory(prefix=PREFIX) as place:
             return _judge(arguments, _measure(arguments.command, place), place)
-    except (SchedprofError, OSError) as error:  # any other status would blame the commit
-        complain(error if isinstance(error, SchedprofError) else f"schedprof: {error}")
+    except Exception as error:  # any other status would blame the commit
+        complain(f"schedprof: {error}" if isinstance(error, OSError) else as_own(error))
         return STOP
 
 
@@ -119,7 +120,7 @@ def _measure(command: list[str], place: str) -> int:
     """Run the command; return its exit status."""
     # Saving makes the session run the rounds that a comparison needs, as for the baseline.
     before = os.environ.get("PYTEST_ADDOPTS", "")
-    options = f"{before} --schedprof-dir={place} --schedprof-save=measured".strip()
+    options = f"{before} --schedprof-dir={shlex.quote(place)} --schedprof-save=measured".strip()
     try:
         done = subprocess.run(command, env={**os.environ, "PYTEST_ADDOPTS": options}, check=False)
     except OSError as error:

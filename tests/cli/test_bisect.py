@@ -5,17 +5,22 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import distributed
 import injection
 import pytest
+from measured import TRANSITION, counted, measured
 from support import HEADER, QUICK, Project, python
 
+from pytest_schedprof.cli import bisect as bisect_command
 from pytest_schedprof.cli.main import main
+from pytest_schedprof.store.baselines import save
 
 TEST = f"""{HEADER}
 from change import STATEMENT
@@ -151,6 +156,38 @@ def test_options_without_dashes_before_them_blame_no_commit(
 ) -> None:
     assert main(["bisect", "good", "pytest", "--schedprof=counts"]) == 128
     assert "unrecognized arguments: --schedprof=counts" in capsys.readouterr().err
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> str:
+    """A baseline."""
+    file = str(tmp_path / "good.json")
+    save(file, "", "run-1", [measured(counted({TRANSITION: 1.0}))])
+    return file
+
+
+SAY = "import os, shlex; print(shlex.split(os.environ['PYTEST_ADDOPTS']))"
+
+
+def test_a_temporary_directory_of_any_name_is_one_option(
+    good: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / 'our "place", it\'s'
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-x")
+    assert main(["bisect", good, "--", sys.executable, "-c", SAY]) == 125
+    before, directory, save = ast.literal_eval(capfd.readouterr().out.splitlines()[0])
+    assert (before, save) == ("-x", "--schedprof-save=measured")
+    assert directory.startswith(f"--schedprof-dir={place}/")
+
+
+def test_an_error_that_nobody_expects_blames_no_commit(
+    good: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bisect_command, "load_both", [].__getitem__)
+    assert main(["bisect", good, "--", sys.executable, "-c", ""]) == 128
+    assert "unexpected TypeError" in capsys.readouterr().err
 
 
 def test_without_an_index_releases_can_be_named(
