@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import io
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -27,7 +28,7 @@ COMMANDS = (
 )
 """Each is a module: PURPOSE, DESCRIPTION, EXAMPLE, `add_arguments(parser)` and `run(arguments)`."""
 
-FAILED, USAGE, STOP, INTERRUPTED = 1, 2, 128, 130
+FAILED, USAGE, STOP, INTERRUPTED, PIPED = 1, 2, 128, 130, 141
 
 RARELY = 100_000
 """Objects after which cycles are looked for: records are many objects, and have none."""
@@ -50,12 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SchedprofError as error:
         complain(error)
         return USAGE if isinstance(error, SettingsError) else FAILED
-    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
-    except OSError as error:  # a path on which the system can do nothing, such as one too long
-        complain(f"schedprof: {error.strerror}: {quoted(error.filename)}")
-        return FAILED
+    except OSError as error:
+        if error.filename is None:  # what is left for standard output would fail again at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has closed the pipe
+            return PIPED
+        name = "" if error.filename is None else f": {quoted(error.filename)}"
+        complain(f"schedprof: {error.strerror}{name}")
+        return USAGE  # of `compare` the other one says that something regressed
     except KeyboardInterrupt:
         return INTERRUPTED
     return status
@@ -98,7 +101,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 def say(text: object = "", file: TextIO | None = None) -> None:
     """Print text; what the terminal would obey or cannot show is escaped."""
-    stream = file or sys.stdout
+    stream = file or sys.stdout or io.StringIO()  # it may be closed
     print(printable(str(text), stream.encoding or "utf-8"), file=stream, flush=True)
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from measured import TRANSITION, counted, measured
 
 from pytest_schedprof.backends.registry import BUILTIN
 from pytest_schedprof.cli import main
+from pytest_schedprof.store.baselines import save
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -84,3 +89,30 @@ def test_a_mistake_is_one_clear_line(
     assert output.err.startswith("schedprof: ")
     assert output.err.count("\n") == 1
     assert words in output.err
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "words"),
+    [
+        pytest.param(
+            *("/dev/full", 2, "schedprof: No space left on device\n"),
+            marks=pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has it"),
+        ),
+        ("&{unread}", 141, ""),
+        ("&-", 0, ""),
+    ],
+)
+def test_no_output_that_is_full_or_closed_says_that_something_regressed(
+    output: str, status: int, words: str, tmp_path: Path
+) -> None:
+    file = str(tmp_path / "good.json")
+    save(file, "", "run-1", [measured(counted({TRANSITION: 1.0}))])
+    reading, unread = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "pytest_schedprof", "compare", file, file]
+    line = f"{shlex.join(command)} >{output.format(unread=unread)}"
+    done = subprocess.run(
+        ["bash", "-c", line], pass_fds=[unread], stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(unread)
+    assert (done.returncode, done.stderr) == (status, words)
