@@ -203,6 +203,21 @@ def test_a_race_that_a_night_has_found_is_in_its_summary(jobs: Jobs) -> None:
     assert f"FAILED test_race.py::test_race[seed{seed}]" in text
 
 
+@pytest.mark.parametrize(("said", "status"), [("", 0), ("FAILED a::b", 1), ("ERROR a.py", 1)])
+def test_a_search_that_the_hour_ends_keeps_what_it_has_found(
+    jobs: Jobs, said: str, status: int
+) -> None:
+    steps = yaml.safe_load((TEMPLATES / "nightly.yml").read_text())["jobs"]["races"]["steps"]
+    (search,) = (step["run"] for step in steps if "seeds" in step.get("name", ""))
+    program = jobs.path / "pytest"
+    program.write_text(
+        f"#!/bin/bash\ntrap 'echo {said}; exit 2' INT\nwhile true; do sleep 0.1; done\n"
+    )
+    program.chmod(0o755)
+    variables = {"PATH": f"{jobs.path}{os.pathsep}{os.environ['PATH']}", "GITHUB_RUN_NUMBER": "3"}
+    assert jobs.run(search.replace(" 3600 ", " 1 "), {**variables, "TESTS": "tests"}) == status
+
+
 @pytest.mark.slow
 def test_the_steps_of_jenkins_compare_with_the_primary_branch(jobs: Jobs) -> None:
     text = (TEMPLATES / "Jenkinsfile").read_text()
