@@ -67,7 +67,7 @@ NOTE = (
 
 A_PAGE, SILENT_S, ANSWER_S, MOST_BYTES = 100, 60.0, 300.0, 2**30
 
-PART = re.compile(r"[^/\\:]+\.json|sources/[^/\\:]+\.jsonl")
+PART = re.compile(r"[^/\\:]+\.json|sources/[^/\\:]+\.jsonl|stacks/[^/\\:]+\.json\.gz")
 """Matches the names of a baseline's files."""
 
 RECORD = re.compile(r"(\w[^/\\:]*/)?(run\.json|tests/\w[^/\\:]*/result\.json)")
@@ -332,14 +332,16 @@ def _all_of(answer: Any) -> bytes:
 
 def _unpack(content: bytes, place: Path, known: re.Pattern[str]) -> None:
     """Write those files of an archive whose names are known below a directory."""
-    for directory in (place, place / "sources"):  # a link in the checkout must not lead elsewhere
-        if not place.is_absolute() and not directory.resolve().is_relative_to(Path.cwd()):
-            raise ArtifactError(f"schedprof: {str(directory)!r} leads out of the checkout")
     try:
         with ZipFile(BytesIO(content)) as archive:
             files = [entry for entry in archive.infolist() if known.fullmatch(entry.filename)]
             if (size := sum(entry.file_size for entry in files)) > MOST_BYTES:
                 raise ValueError(f"it has {size} bytes, too many")
+            # A link in the checkout must not lead elsewhere.
+            for path in (place / entry.filename for entry in files):
+                if not place.is_absolute() and not path.parent.resolve().is_relative_to(Path.cwd()):
+                    raise ValueError(f"{str(path.parent)!r} leads out of the checkout")
+                path.unlink(missing_ok=True)
             archive.extractall(place, files)
     except Exception as error:  # each kind of compression has errors of its own
         raise ArtifactError(f"schedprof: the artifact cannot be unpacked: {error}") from None

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import blake2b
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -107,7 +108,7 @@ def add_sources(run: Path, code: str, sources: Mapping[Function, Source]) -> Non
 
 
 STACKS, STACKS_ENDING = "stacks", ".json.gz"
-VERSION = 1
+VERSION, MOST_BYTES = 1, 2**28
 
 
 class Key(NamedTuple):
@@ -167,7 +168,8 @@ def read_stacks(baseline: Folder) -> dict[Key, Counter[Stack]]:
     with suppress(ArtifactError):
         for file in baseline.files(f"{STACKS}/*{STACKS_ENDING}"):
             with suppress(ArtifactError, OSError, EOFError, zlib.error, *UNREADABLE, IndexError):
-                content = msgspec.json.decode(gzip.decompress(file.read()), type=_File)
+                with gzip.open(BytesIO(file.read())) as unpacked:  # cut, it is no JSON
+                    content = msgspec.json.decode(unpacked.read(MOST_BYTES), type=_File)
                 of_file = {
                     Key(kept.test_id, kept.backend, kept.mode): Counter(
                         {

@@ -205,7 +205,7 @@ def test_the_newest_baseline_of_the_default_branch_is_fetched(forge: ForgeServer
     name = "schedprof-baseline"
     forge.artifacts += [
         Artifact(name, archive({"a.json": "old"})),
-        Artifact(name, archive({"a.json": "right", "sources/b.jsonl": "text"})),
+        Artifact(name, archive({"a.json": "right", "sources/b.jsonl": "", "stacks/b.json.gz": ""})),
         Artifact(name, archive({"a.json": "of a branch"}), branch="change"),
         Artifact(name, archive({"a.json": "of a fork"}), repository=FORKS_ID),
         Artifact(name, archive({"a.json": "of nobody"}), has_ids=False),
@@ -218,7 +218,8 @@ def test_the_newest_baseline_of_the_default_branch_is_fetched(forge: ForgeServer
     assert main(["ci", "baseline"]) == 0
     place = Path(".schedprof/baselines/main")
     assert (place / "a.json").read_text() == "right"
-    assert (place / "sources" / "b.jsonl").read_text() == "text"
+    assert (place / "sources" / "b.jsonl").is_file()
+    assert (place / "stacks" / "b.json.gz").is_file()
 
 
 def test_an_archive_writes_nothing_elsewhere(forge: ForgeServer) -> None:
@@ -249,6 +250,17 @@ def test_a_link_in_the_checkout_leads_nothing_out_of_it(
     assert main(["ci", "baseline"]) == 1
     assert "'.schedprof/baselines/main' leads out of the checkout" in capsys.readouterr().err
     assert list(elsewhere.iterdir()) == []
+
+
+def test_a_file_of_the_checkout_that_is_a_link_is_replaced(forge: ForgeServer) -> None:
+    place = Path(".schedprof", "baselines", "main")
+    place.mkdir(parents=True)
+    Path("own.py").write_text("own")
+    (place / "a.json").symlink_to(Path("own.py").absolute())
+    forge.artifacts.append(Artifact("schedprof-baseline", archive({"a.json": "text"})))
+    assert main(["ci", "baseline"]) == 0
+    assert (place / "a.json").read_text() == "text"
+    assert Path("own.py").read_text() == "own"
 
 
 def test_an_archive_that_would_unpack_to_too_much_is_refused(

@@ -139,6 +139,16 @@ def test_stacks_are_read_as_written(
     assert read_stacks(folder) == {key: Counter(kept) for key, kept in stacks.items()}
 
 
+def test_stacks_that_would_unpack_to_too_much_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Folder(str(tmp_path))
+    write_stacks(folder, "run-1", {Key(TEST, "cputime", ""): {("f" * 1000,): 1}})
+    assert read_stacks(folder)
+    monkeypatch.setattr("pytest_schedprof.store.sources.MOST_BYTES", 1000)
+    assert not read_stacks(folder)
+
+
 @pytest.fixture
 def recordings(tmp_path: Path) -> Result:
     """A test with files of 30 bytes of one backend and 300 of the other."""
