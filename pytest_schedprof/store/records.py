@@ -106,7 +106,8 @@ CI_BRANCHES = (
 
 def commit_of(directory: Path) -> Commit | None:
     """Return the commit that is checked out; None without git, a repository or a commit."""
-    sha, _, seconds = (_git(directory, "log", "-1", "--format=%H %ct") or "").partition(" ")
+    line = _git(directory, "log", "-1", "--no-show-signature", "--format=%H %ct") or ""
+    sha, _, seconds = line.partition(" ")
     if not seconds.isdecimal():
         return None
     time = datetime.fromtimestamp(int(seconds), UTC).isoformat()

@@ -380,6 +380,19 @@ def test_it_is_what_is_checked_out_also_from_a_directory_below(
     assert commit_of(repository) == replace(detached, branch="main")
 
 
+def test_it_is_known_where_git_shows_signatures(repository: Path) -> None:
+    commit = commit_of(repository)
+    git(repository, "config", "log.showSignature", "true")
+    git(repository, "config", "gpg.program", "false")
+    content = git(repository, "cat-file", "commit", "HEAD")
+    head, _, message = content.partition("\n\n")
+    (repository / "signed").write_text(f"{head}\ngpgsig none\n\n{message}\n")
+    signed = git(repository, "hash-object", "-t", "commit", "-w", "signed")
+    git(repository, "reset", "--quiet", signed)
+    assert commit
+    assert commit_of(repository) == replace(commit, sha=signed)
+
+
 def test_no_repository_no_commit_no_directory_and_no_git(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
