@@ -56,7 +56,7 @@ def read_kept(path: Path) -> bytes:
 def is_below(name: str) -> bool:
     """Whether a path from a record leads to a place below the directory that it is relative to."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
-    return bool(parts) and parts[0] != "/" and ".." not in parts and "\0" not in name
+    return bool(parts) and parts[0][0] != "/" and ".." not in parts and "\0" not in name
 
 
 def inside(directory: Path, name: str) -> Path:
