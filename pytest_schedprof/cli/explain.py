@@ -126,4 +126,6 @@ def _in_newest_run(arguments: argparse.Namespace) -> list[Pair]:
     pairs = Pairs(run.path, arguments.dir)
     if arguments.names:
         return [pairs.of(run.test(arguments.names[0]))]
-    return [pairs.of(test) for test in run.tests() if test.result.comparisons]
+    tests = list(run.tests())
+    compared = [test for test in tests if test.result.comparisons]
+    return [pairs.of(test) for test in compared or tests]  # an error if none was compared

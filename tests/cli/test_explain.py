@@ -112,6 +112,8 @@ def test_results_without_sources_and_lines_say_what_is_missing(
     assert "no sources of A and of B are kept" in text
     assert "to see callers and lines too" in text
     assert not list(first.glob("sources/*"))
+    assert main(["explain", "--dir", str(first.parent)]) == 2
+    assert "test_tasks was compared with nothing: give two runs" in capsys.readouterr().err
 
 
 BUSY = """
