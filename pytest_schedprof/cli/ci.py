@@ -177,11 +177,12 @@ class GitHub:
     """The job that this process runs in, and the API of its GitHub."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        if not environ.get("GITHUB_ACTIONS"):
-            raise SettingsError(
-                "schedprof: `schedprof ci` works in jobs of GitHub Actions: $GITHUB_ACTIONS is not "
-                "set; docs/ci.md has templates for GitLab and Jenkins"
-            )
+        for name in ("GITHUB_ACTIONS", "GITHUB_REPOSITORY", "GITHUB_EVENT_PATH"):
+            if not environ.get(name):
+                raise SettingsError(
+                    f"schedprof: `schedprof ci` works in jobs of GitHub Actions: ${name} is not "
+                    "set; docs/ci.md has templates for GitLab and Jenkins"
+                )
         self._url = environ.get("GITHUB_API_URL", "https://api.github.com")
         self._token = environ.get("GITHUB_TOKEN", "")
         self._repository = f"repos/{environ['GITHUB_REPOSITORY']}"

@@ -83,8 +83,17 @@ class Packages:
 
 
 def default_cache() -> Path:
-    """Return the directory of environments in the user's cache directory."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    """Return the directory of environments in the user's cache directory.
+
+    Raises:
+        SettingsError: if the user has none.
+    """
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:
+        raise SettingsError(
+            "schedprof: there is no home directory to keep environments in: set XDG_CACHE_HOME"
+        ) from None
     return base / "pytest-schedprof" / "environments"
 
 

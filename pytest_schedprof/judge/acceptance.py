@@ -188,7 +188,14 @@ def accepted_in(directory: Path) -> tuple[AcceptedFigure, ...]:
     try:
         groups = tomllib.loads(content.decode()).get("accepted", [])
         return tuple(_figure(group, figure) for group in groups for figure in group["figures"])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise SettingsError(
             f"schedprof: {str(path)!r} is not what `schedprof accept` writes: "
             f"{type(error).__name__}: {error}"

@@ -121,7 +121,8 @@ def code_lines(source: Source) -> set[int]:
     """Return the numbers of the lines in which a statement or an expression begins or ends."""
     try:
         tree = ast.parse(dedent(source.text))
-    except SyntaxError:  # the text may be cut off: then no line is left out
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        # The text may be cut off, or not Python's at all: then no line is left out.
         return set(range(source.line, source.line + len(source.text.splitlines())))
     numbers: set[int] = set()
     for node in ast.walk(tree):

@@ -28,6 +28,7 @@ from pytest_schedprof.report.trends import (
     values_of,
 )
 from pytest_schedprof.report.words import counted
+from pytest_schedprof.store.records import indented
 
 DOCTOR_VERSION = 1
 WIDTH = 100
@@ -37,7 +38,7 @@ GIGABYTE = 1e9
 def as_json(content: object, **more: object) -> str:
     """Return data as JSON, after more properties if they are given."""
     record = {**more, **msgspec.to_builtins(content)} if more else content
-    return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
+    return indented(record).decode()
 
 
 def doctor_text(checkup: Checkup) -> str:

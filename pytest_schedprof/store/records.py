@@ -194,11 +194,16 @@ class _Version(msgspec.Struct):
 
 def encode(record: Result | Run | BaselinePart | StoredResult) -> bytes:
     """Return the record as JSON, indented, with one line for each of the many functions."""
+    return _DEEP_BREAK.sub(b" ", indented(record)) + b"\n"
+
+
+def indented(value: object) -> bytes:
+    """Return data as JSON, indented; bytes of a name that are not UTF-8 are escaped."""
     try:
-        content = msgspec.json.encode(record)
-    except UnicodeEncodeError:  # the ID of a test in a file whose name is not UTF-8
-        content = msgspec.json.encode(_escaped(msgspec.to_builtins(record)))
-    return _DEEP_BREAK.sub(b" ", msgspec.json.format(content, indent=2)) + b"\n"
+        content = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # such as the ID of a test in a file of such a name
+        content = msgspec.json.encode(_escaped(msgspec.to_builtins(value)))
+    return msgspec.json.format(content, indent=2)
 
 
 def _escaped(value: Any) -> Any:

@@ -386,6 +386,8 @@ def outputs(*options: str) -> dict[str, str]:
     ("variable", "value", "said"),
     [
         ("GITHUB_ACTIONS", None, "$GITHUB_ACTIONS is not set; docs/ci.md has templates for GitLab"),
+        ("GITHUB_REPOSITORY", None, "$GITHUB_REPOSITORY is not set"),
+        ("GITHUB_EVENT_PATH", None, "$GITHUB_EVENT_PATH is not set"),
         ("GITHUB_EVENT_PATH", "none.json", "No such file or directory: 'none.json'"),
         ("GITHUB_API_URL", "http://127.0.0.1:1", "Connection refused"),
     ],

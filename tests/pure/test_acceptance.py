@@ -68,6 +68,8 @@ def test_what_was_accepted_is_read_as_it_was_written(figures: list[AcceptedFigur
         *("accepted", "accepted = 3", "[[accepted]]", '[[accepted]]\nreason = "x"\nfigures = 3'),
         '[[accepted]]\nreason = "x"\nfigures = [{ test = "t", metric = "m", from = 1 }]',
         '[[accepted]]\nreason = "x"\nfigures = [{ test = "t", metric = "m", from = 1, to = inf }]',
+        '[[accepted]]\nreason = "x"\nfigures = [{ test = "t", metric = "m", from = 1%s, to = 1 }]'
+        % ("0" * 400),
     ],
 )
 def test_another_file_is_an_error_that_names_it(text: str, tmp_path: Path) -> None:

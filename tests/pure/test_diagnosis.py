@@ -187,3 +187,7 @@ def test_json_holds_all_of_it() -> None:
     assert record["clock"] == {"seconds": -0.25, "uncertainty": 0.002}
     assert record["privileges"]["ptrace_scope"] == 1
     assert set(Checkup.__slots__) <= set(record)
+
+
+def test_json_holds_names_that_are_not_utf_8() -> None:
+    assert json.loads(as_json(["a\udcff"])) == ["a\\udcff"]

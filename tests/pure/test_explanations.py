@@ -214,6 +214,11 @@ def test_any_text_has_code_lines_of_its_own(text: str, line: int) -> None:
     assert code_lines(source) <= set(range(line, line + count + 1))
 
 
+@pytest.mark.parametrize("text", ["(" * 10**4, "-" * 10**6 + "1", "a\0b", "a = 'cut off"])
+def test_all_lines_of_what_is_no_source_of_python_count(text: str) -> None:
+    assert code_lines(Source("a.py", 3, text)) == {3}
+
+
 def test_a_part_without_counted_calls_tells_its_cost() -> None:
     part = Part(F, "scheduler", Cost(1e-4), Cost(3e-4, error=1e-5))
     explanation = Explanation("t", "cputime", "cpu", 1e-3, 1.2e-3, (part,))
