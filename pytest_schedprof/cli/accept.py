@@ -8,6 +8,7 @@ from pathlib import Path
 from pytest_schedprof.cli.main import add_run, say
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.judge.acceptance import FILE, accept, accepted_in, unused, written
+from pytest_schedprof.model.comparison import Outcome
 from pytest_schedprof.store.run_directory import AGAINST, write
 from pytest_schedprof.store.runs import find_run
 
@@ -21,7 +22,7 @@ examples: schedprof accept test_shuffle --reason "keys are checked on arrival"
           schedprof accept --reason "keys are checked on arrival"     all tests that regressed
           schedprof accept --prune
 
-exit status: 0 on success, 1 if nothing regressed or a record cannot be read, 2 for a mistake"""
+exit status: 0 on success, 1 if nothing new regressed or a record cannot be read, 2 for a mistake"""
 
 MOST_NAMED = 3
 """Tests that are named when their figures are accepted."""
@@ -57,17 +58,20 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         commit = kept.record.commit.short if kept.record.commit else ""
         figures = accept(known, comparisons, arguments.reason.strip(), commit)
-        if figures == list(known):
-            place = arguments.test or str(kept.path)
-            say(f"nothing to accept in {place}: no figure regressed against a baseline")
-            return 1
         new = set(figures) - set(known)
+        if not new:
+            why = "no figure regressed against a baseline"
+            if any(comparison.of(Outcome.REGRESSED) for comparison in comparisons):
+                why = "what regressed is accepted already"
+            say(f"nothing to accept in {arguments.test or str(kept.path)}: {why}")
+            return 1
         names = sorted({figure.test for figure in new})
         subject = ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} tests"
         action = f"{len(new)} accepted of {subject}"
+    file = (Path.cwd() / FILE).resolve()  # a link stays one
     if figures:
-        write(Path.cwd() / FILE, written(figures).encode())
+        write(file, written(figures).encode())
     else:
-        (Path.cwd() / FILE).unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
     say(f"{FILE}: {action}, {len(figures)} in all")
     return 0

@@ -7,9 +7,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from drawn import kept
 from hypothesis import given
 from hypothesis import strategies as st
+from measured import changed
 
+from pytest_schedprof.cli.main import main
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.judge.acceptance import (
     FILE,
@@ -118,6 +121,26 @@ def test_a_whole_that_fell_is_not_accepted_and_may_be_any() -> None:
 def test_a_figure_that_scatters_passes_if_it_may_be_the_accepted_one() -> None:
     near = change("f", 105, 260, error=5)
     assert with_accepted(compared(near, whole=WHOLE), ACCEPTED).verdict is Verdict.PASS
+
+
+def test_what_is_accepted_already_is_told_and_a_link_stays_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = kept(tmp_path / "run", changed(1.5, test_id="test_a"))
+    kept(tmp_path / "same", changed(1.0, test_id="test_a"))
+    (tmp_path / FILE).symlink_to("elsewhere.toml")
+    command = ["accept", "test_a", "--reason", "x", "--run", str(run)]
+    assert main(command) == 0
+    own = accepted_in(tmp_path)
+    (tmp_path / FILE).write_text(written([*own, *ACCEPTED]))  # another one stands after it
+    capsys.readouterr()
+    assert main(command) == 1
+    assert "nothing to accept in test_a: what regressed is acc" in capsys.readouterr().out
+    assert main([*command[:-1], "same"]) == 1
+    assert "no figure regressed against a baseline" in capsys.readouterr().out
+    assert (tmp_path / FILE).is_symlink()
+    assert accepted_in(tmp_path) == (*own, *ACCEPTED)
 
 
 def test_what_did_not_rise_is_unused_and_what_was_not_compared_is_not() -> None:
