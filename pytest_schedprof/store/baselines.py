@@ -8,7 +8,7 @@ baseline that is named as one file takes the results of all sessions in.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -311,12 +311,12 @@ def _results(folder: Folder) -> Results:
         folder = folder / RESULT_FILE
     content = folder.read()
     try:  # the fields tell the kinds of records apart
-        fields = set(msgspec.json.decode(content, type=dict[str, msgspec.Raw]))
+        names = set(msgspec.json.decode(content, type=dict[str, msgspec.Raw]))
     except UNREADABLE as error:
         raise BaselineError(f"schedprof: {str(folder)!r} is corrupt: {error}") from error
-    if "tests" in fields:
+    if "tests" in names:
         return _of_run(folder.parent)
-    if "backends" in fields:
+    if "backends" in names:
         return by_test([_decoded(content, folder, Result)]), None
     part = _decoded(content, folder, BaselinePart)
     return by_test(part.results), part.commit
@@ -348,6 +348,8 @@ def _decoded(content: bytes, place: Folder, kind: type[Record]) -> Record:
     try:
         return decode(content, str(place), kind)
     except ArtifactError as error:
+        if f'"{fields(kind)[0].name}"'.encode() not in content:  # nor a piece of one
+            raise BaselineError(f"schedprof: {str(place)!r} is no baseline") from error
         raise BaselineError(f"{error}; or remove it and save the baseline again") from error
 
 

@@ -107,8 +107,10 @@ def test_sessions_that_save_into_one_file_add_up(place: str) -> None:
 
 def test_a_file_that_is_no_baseline_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text('{"name": "somebody\'s"}')
-    with pytest.raises(BaselineError, match=r"package.json' is corrupt"):
+    with pytest.raises(BaselineError, match=r"package.json' is no baseline$"):
         save(f"{tmp_path}/package.json", "", "run-1", [result("a")])
+    with pytest.raises(BaselineError, match=r"package.json' is no baseline$"):
+        load(str(tmp_path), "")
     assert (tmp_path / "package.json").read_text() == '{"name": "somebody\'s"}'
 
 
