@@ -391,14 +391,24 @@ def _place(
     """Return a file below the checkout and lines: those that explain it, or else the test."""
     if source and source.places and (own := _own(Path(source.file), root)):
         return own, source.places[0].first, source.places[0].last
-    named, *names = test_id.partition("[")[0].split("::")
+    named, _, names = test_id.partition("::")
     for path in (base / named for base in (working, *working.parents)):
         if own := _own(path, root):
             text = path.read_text(encoding="utf-8", errors="replace")
-            start = re.search(rf"^[ \t]*(async )?def {re.escape(names[-1])}\b", text, re.MULTILINE)
-            line = text.count("\n", 0, start.start()) + 1 if start else 1
+            line = _line(text, filter(None, names.partition("[")[0].split("::")))
             return own, line, line
     return named, 1, 1
+
+
+def _line(text: str, names: Iterable[str]) -> int:
+    """Return the line where the last of some classes and a function begins that are nested."""
+    line, end = 1, 0
+    for name in names:
+        definition = rf"^[ \t]*(class|(async )?def) {re.escape(name)}\b"
+        if not (begin := re.compile(definition, re.MULTILINE).search(text, end)):
+            break
+        line, end = text.count("\n", 0, begin.start()) + 1, begin.end()
+    return line
 
 
 def _own(path: Path, root: Path) -> str:

@@ -108,11 +108,15 @@ def explanation(file: str, *, with_source: bool = True) -> Explanation:
     return Explanation(TEST, "counts", "bytecodes", 100.0, 200.0, (part,))
 
 
+CLASSES = "".join(f"class {name}:\n    def test_x(self): ...\n" for name in ("TestA", "TestB"))
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     for name, text in {
         "distributed/scheduler.py": NEW,
-        "tests/test_x.py": "\n\n@mark\ndef test_tasks():\n    pass\n",
+        "tests/test_x.py": f"\n\n@mark\ndef test_tasks():\n    pass\n{CLASSES}",
+        "a[1]/test_y.py": "@mark\nasync def test_y():\n    pass\n",
         INSTALLED: NEW,
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -154,6 +158,10 @@ def test_a_regression_that_nothing_explains_tells_what_regressed(checkout: Path)
     [
         ("test_x.py::test_tasks[1-a::b]", "tests", "file=tests/test_x.py,line=4,endLine=4,"),
         ("tests/test_x.py::test_gone", "tests", "file=tests/test_x.py,line=1,endLine=1,"),
+        ("tests/test_x.py::TestB::test_x", "", "file=tests/test_x.py,line=9,endLine=9,"),
+        ("tests/test_x.py::TestB::test_gone", "", "file=tests/test_x.py,line=8,endLine=8,"),
+        ("tests/test_x.py", "", "file=tests/test_x.py,line=1,endLine=1,"),
+        ("a[1]/test_y.py::test_y[2]", "", "file=a[1]/test_y.py,line=2,endLine=2,"),
         ("../../etc/passwd::test_gone", "", "file=../../etc/passwd,line=1,endLine=1,"),
     ],
 )
