@@ -33,10 +33,13 @@ UNUSUAL = re.compile("[^ -~]")
 """Characters that are not known to be printable."""
 
 
-USER = r"\b(?!abfss?:)(\w+://)[^/\s'\"@]+@"
+QUOTE = r"['\"](?=[\w%])"
+"""Matches a quotation mark inside of a URL, and not the one that ends it."""
+
+USER = rf"\b(?!abfss?:)(\w+://)(?:[^/\s'\"]|{QUOTE})+@"
 """Matches user and password of a URL; in those of Azure's file system it is the container."""
 
-QUERY = r"(://[^\s'\"?]*\?)[^\s'\"]*[^\s'\".,:;)]"
+QUERY = rf"(://(?:[^\s'\"?]|{QUOTE})*\?)(?:[^\s'\"]|{QUOTE})*[^\s'\".,:;)]"
 """Matches the query of a URL, without the mark of punctuation that may follow in a sentence."""
 
 
