@@ -9,6 +9,7 @@ from statistics import median
 
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.cli.main import add_run, say
+from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.formats.workload import SHIPPED, read_file
 from pytest_schedprof.model.workload import Result, Workload
 from pytest_schedprof.report.commands import as_json
@@ -43,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.test.endswith(WORKLOAD):
+        if arguments.json:
+            raise SettingsError("schedprof: --json prints a run or a test, and no workload")
         name = arguments.test.removesuffix(WORKLOAD)
         is_shipped = name in SHIPPED and not Path(arguments.test).exists()
         say("\n".join(lines_of(read_file(name if is_shipped else arguments.test))))

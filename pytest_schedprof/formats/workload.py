@@ -285,14 +285,8 @@ def check_file(text: str) -> None:
         SettingsError: it cannot be read.
         ArtifactError: it is something else.
     """
-    path = place_of(text)
-    try:
-        with path.open("rb") as file:
-            begin = file.read(len(MAGIC))
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    if begin != MAGIC:
-        raise ArtifactError(f"schedprof: {path} is no recorded workload")
+    if _read(text, len(MAGIC)) != MAGIC:
+        raise ArtifactError(f"schedprof: {place_of(text)} is no recorded workload")
 
 
 def read_file(text: str) -> Workload:
@@ -302,16 +296,18 @@ def read_file(text: str) -> Workload:
         SettingsError: it cannot be read.
         ArtifactError: it is something else.
     """
+    return read_workload(_read(text), str(place_of(text)))
+
+
+def _read(text: str, size: int = -1) -> bytes:
     path = place_of(text)
     try:
-        content = path.read_bytes()
+        if path.exists() and not path.is_file():  # out of a pipe nothing may ever come
+            raise OSError("it is no regular file")
+        with path.open("rb") as file:
+            return file.read(size)
     except OSError as error:
-        raise _unreadable(path, error) from None
-    return read_workload(content, str(path))
-
-
-def _unreadable(path: Path, error: OSError) -> SettingsError:
-    name = printable(f"{path}", keep="")
-    return SettingsError(
-        f"schedprof: the workload {name} cannot be read: {error.strerror or error}"
-    )
+        name = printable(f"{path}", keep="")
+        raise SettingsError(
+            f"schedprof: the workload {name} cannot be read: {error.strerror or error}"
+        ) from None

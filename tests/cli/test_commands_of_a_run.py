@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -222,6 +223,17 @@ def test_it_shows_what_is_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixtur
         "       2      1.0000          2000      0  load\n"
         "       1      1.0000             8      0  sum\n"
     )
+
+
+def test_a_pipe_is_not_waited_for_and_no_record_is_promised(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe = tmp_path / "pipe.schedprof"
+    os.mkfifo(pipe)
+    assert main(["show", str(pipe)]) == 2
+    assert "pipe.schedprof cannot be read: it is no regular file" in capsys.readouterr().err
+    assert main(["show", "--json", "recorded_sweep.schedprof"]) == 2
+    assert "--json prints a run or a test" in capsys.readouterr().err
 
 
 def test_a_shipped_one_is_shown_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:

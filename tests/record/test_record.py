@@ -265,7 +265,7 @@ def test_the_command_records(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert f"{path}: 0 graphs, 0 tasks" in capsys.readouterr().out
     (tmp_path / "none.schedprof").mkdir()
     assert main(["show", str(tmp_path / "none.schedprof")]) == 2
-    assert "cannot be read: Is a directory" in capsys.readouterr().err
+    assert "cannot be read: it is no regular file" in capsys.readouterr().err
 
 
 PRELOADED = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1",
