@@ -116,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
             case ["repos", _, _, "issues", _, "comments"]:
                 self._comments(int(query["per_page"]), int(query["page"]))
             case ["repos", _, _, "actions", "artifacts"]:
-                self._artifacts(query["name"])
+                self._artifacts(query["name"], int(query["per_page"]), int(query["page"]))
             case ["repos", _, _, "actions", "runs", _, "artifacts"]:
                 self._artifacts(query["name"])
             case ["repos", _, _, "pulls"]:
@@ -143,13 +143,14 @@ class _Handler(BaseHTTPRequestHandler):
         ]
         self._answer(comments[(page - 1) * per_page : page * per_page])
 
-    def _artifacts(self, name: str) -> None:
+    def _artifacts(self, name: str, per_page: int = 30, page: int = 1) -> None:
         artifacts = [
             _entry(number, artifact)
             for number, artifact in enumerate(self.forge.artifacts)
             if artifact.name == name
         ]
-        self._answer({"total_count": len(artifacts), "artifacts": artifacts})
+        shown = artifacts[::-1][(page - 1) * per_page : page * per_page]
+        self._answer({"total_count": len(artifacts), "artifacts": shown})
 
     def _redirect(self, number: int) -> None:
         if not self._is_known():
@@ -221,7 +222,7 @@ def _entry(number: int, artifact: Artifact) -> dict[str, Any]:
         "id": number,
         "name": artifact.name,
         "expired": artifact.is_expired,
-        "created_at": f"2026-11-24T10:{number:02}:00Z",
+        "created_at": f"2026-11-24T{number // 60:02}:{number % 60:02}:00Z",
         "workflow_run": {
             "id": number,
             "repository_id": REPOSITORY_ID if artifact.has_ids else None,

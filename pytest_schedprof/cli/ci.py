@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.error import HTTPError
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 from zipfile import ZipFile
 
@@ -65,7 +65,7 @@ NOTE = (
     "comment `{actions: read, pull-requests: write}`"
 )
 
-A_PAGE, SILENT_S, ANSWER_S, MOST_BYTES = 100, 60.0, 300.0, 2**30
+A_PAGE, MOST_PAGES, SILENT_S, ANSWER_S, MOST_BYTES = 100, 100, 60.0, 300.0, 2**30
 
 PART = re.compile(r"[^/\\:]+\.json|sources/[^/\\:]+\.jsonl|stacks/[^/\\:]+\.json\.gz")
 """Matches the names of a baseline's files."""
@@ -245,11 +245,11 @@ class GitHub:
     def fetch_baseline(self, name: str, place: Path) -> bool:
         """Put the newest baseline of the default branch's own runs into a directory, if any."""
 
-        def artifacts_and_runs(answer: Any) -> list[tuple[int, int]]:
+        def count_and_fitting(answer: Any) -> tuple[int, list[tuple[int, int]]]:
             artifacts = sorted(
                 answer["artifacts"], key=lambda artifact: artifact["created_at"], reverse=True
             )
-            return [
+            return len(artifacts), [
                 (artifact["id"], run["id"])
                 for artifact in artifacts
                 if not artifact["expired"]
@@ -259,8 +259,8 @@ class GitHub:
             ]
 
         actions = f"{self._repository}/actions"
-        query = f"{actions}/artifacts?name={quote(name)}-baseline&per_page={A_PAGE}"
-        for artifact, run in self._ask(query, artifacts_and_runs):
+        named = {"name": f"{name}-baseline"}
+        for artifact, run in self._entries(f"{actions}/artifacts", count_and_fitting, **named):
             if self._ask(f"{actions}/runs/{run}", lambda answer: answer["event"]) in OWN_EVENTS:
                 content = self._send("GET", f"{actions}/artifacts/{artifact}/zip")
                 _unpack(content, place, PART)
@@ -281,18 +281,25 @@ class GitHub:
                 if comment["user"] and comment["user"]["login"] == AUTHOR
             ]
 
-        issues, count, page = f"{self._repository}/issues", A_PAGE, 0
-        while count == A_PAGE:
-            page += 1
-            query = f"{issues}/{request}/comments?per_page={A_PAGE}&page={page}"
-            count, numbers = self._ask(query, count_and_ours)
-            if numbers:
-                self._send("PATCH", f"{issues}/comments/{numbers[0]}", body)
-                return "edited the comment"
+        issues = f"{self._repository}/issues"
+        for number in self._entries(f"{issues}/{request}/comments", count_and_ours):
+            self._send("PATCH", f"{issues}/comments/{number}", body)
+            return "edited the comment"
         if not is_new:
             return "nothing changed: no comment"
         self._send("POST", f"{issues}/{request}/comments", body)
         return "commented"
+
+    def _entries(
+        self, path: str, read: Callable[[Any], tuple[int, list[Answer]]], **query: str
+    ) -> Iterator[Answer]:
+        """Yield what is read of a list, page by page; `read` also counts the entries of a page."""
+        for page in range(1, MOST_PAGES + 1):
+            pages = {"per_page": A_PAGE, "page": page}
+            count, entries = self._ask(f"{path}?{urlencode({**query, **pages})}", read)
+            yield from entries
+            if count < A_PAGE:
+                return
 
     def _ask(self, path: str, read: Callable[[Any], Answer]) -> Answer:
         content = self._send("GET", path)

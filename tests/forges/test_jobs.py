@@ -222,6 +222,14 @@ def test_the_newest_baseline_of_the_default_branch_is_fetched(forge: ForgeServer
     assert (place / "stacks" / "b.json.gz").is_file()
 
 
+def test_no_number_of_artifacts_of_forks_hides_the_baseline(forge: ForgeServer) -> None:
+    name = "schedprof-baseline"
+    forge.artifacts.append(Artifact(name, archive({"a.json": "right"})))
+    forge.artifacts += [Artifact(name, b"", repository=FORKS_ID)] * 200
+    assert main(["ci", "baseline"]) == 0
+    assert Path(".schedprof/baselines/main/a.json").read_text() == "right"
+
+
 def test_an_archive_writes_nothing_elsewhere(forge: ForgeServer) -> None:
     names = (
         "../../evil.json",
