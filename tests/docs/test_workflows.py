@@ -38,6 +38,19 @@ def test_an_action_has_one_version_in_all_workflows() -> None:
     assert len(names) == len({*names})
 
 
+def test_no_action_of_ours_is_forgotten_by_who_moves_the_versions() -> None:
+    updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
+    (actions,) = (part for part in updates if part["package-ecosystem"] == "github-actions")
+    places = {f"/{path.parent.relative_to(ROOT)}".rstrip(".") for path in (ACTION, COMMENT)}
+    assert set(actions["directories"]) == places
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_cancels_no_run_of_another_event(workflow: Path) -> None:
+    concurrency = yaml.safe_load(workflow.read_text(encoding="utf-8")).get("concurrency")
+    assert concurrency is None or "github.event_name" in concurrency["group"]
+
+
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
 def test_a_workflow_has_no_permission_but_those_of_its_jobs(workflow: Path) -> None:
     text = workflow.read_text(encoding="utf-8")
