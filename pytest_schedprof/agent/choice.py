@@ -5,9 +5,9 @@ functions that were defined or put in place of others while the recording was at
 
 The order of a set of strings depends on the hash seed, which is another one in each process unless
 `PYTHONHASHSEED` is set. Two kinds of sets decide how much work the scheduler does, and get an order
-of their own meanwhile: constant sets of strings, such as the names of all task states, which each
-new task group copies in that order; and sets of tasks, whose hash is that of their key. Sets of
-plain keys keep the order of the seed.
+of their own meanwhile: dask's constant sets of strings, such as the names of all task states, which
+each new task group copies in that order; and sets of tasks, whose hash is that of their key. Sets
+of plain keys keep the order of the seed.
 """
 
 from __future__ import annotations
@@ -239,15 +239,22 @@ def _sets_in(module: ModuleType, size: int) -> list[str]:
     return [
         name
         for name, value in vars(module).items()
-        if name.isupper() and type(value) in KINDS and all(isinstance(one, str) for one in value)
+        if name.isupper()
+        and type(value) in KINDS
+        and value  # an empty one may be filled yet
+        and all(isinstance(one, str) for one in value)
     ]
 
 
 def put_in_order(modules: Iterable[str], undo: ExitStack) -> None:
-    """Replace the constants of the modules whose names match, and `hash` where tasks use it."""
+    """Replace dask's constants in modules whose names match, and `hash` where tasks use it.
+
+    Not a user's: what is in capitals may be a registry, and what is added to the copy is lost.
+    """
     is_chosen = any_of(modules)
     for name, module in list(sys.modules.items()):
-        if isinstance(module, ModuleType) and is_chosen(name):
+        is_dasks = name.partition(".")[0] in ("dask", "distributed")
+        if is_dasks and isinstance(module, ModuleType) and is_chosen(name):
             for constant in _sets_in(module, len(vars(module))):
                 value = vars(module).get(constant)
                 if kind := KINDS.get(type(value)):

@@ -62,3 +62,15 @@ def test_constants_are_replaced_while_it_is_at_work(monkeypatch: pytest.MonkeyPa
     assert module.STATES is states
     assert module.FROZEN is names["FROZEN"]
     assert not hasattr(module, "hash")
+
+
+def test_what_may_be_filled_yet_stays_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    registries: dict[str, set[str]] = {"of_a_user": {"a"}, SCHEDULER: set()}
+    for name, registry in registries.items():
+        module = types.ModuleType(name)
+        vars(module)["SEEN"] = registry
+        monkeypatch.setitem(sys.modules, name, module)
+    with ExitStack() as undo:
+        put_in_order(["of_a_user", r"distributed\.scheduler"], undo)
+        for name, registry in registries.items():
+            assert vars(sys.modules[name])["SEEN"] is registry
