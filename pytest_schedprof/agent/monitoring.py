@@ -77,14 +77,16 @@ class Monitor(Counted):
         the intake of graphs; or all."""
         self.is_guarded = False
         """Whether all callbacks ask which thread it is."""
-        self.paused_by = 0
+        self.paused: dict[int, int] = {}
+        """The `id` of the code for which a thread pauses, by the thread's number."""
         self.bytecodes = bytecodes
         self.rests: int = monitoring().events.PY_YIELD | monitoring().events.PY_RESUME
         """Events of a coroutine that waits. Calls alone need them only of code that pauses, for
         what runs meanwhile is counted."""
         self.callers = callers
-        self.raised: tuple[int, int] | None = None
-        self.thrown = 0
+        self.raised: dict[int, tuple[int, int]] = {}
+        """Where control may leave, code and offset, by the thread's number."""
+        self.thrown: dict[int, int] = {}
 
     def begin(self) -> bool:
         """Start to count; False if no tool number is free."""
@@ -208,19 +210,19 @@ class Monitor(Counted):
     # found faster than attributes, and each call of a function costs as much as all the rest.
 
     def _on_jump(self) -> Callable[..., object]:
-        edges, bodies = self.edges, self.bodies
+        edges, bodies, paused = self.edges, self.bodies, self.paused
 
         def jump(code: CodeType, offset: int, destination: int) -> None:
-            if not self.paused_by or id(code) in bodies:
+            if not paused or get_ident() not in paused or id(code) in bodies:
                 edges[id(code)][offset, destination][0] += 1
 
         return jump
 
     def _on_exit(self, table: Offsets) -> Callable[..., object]:
-        bodies = self.bodies
+        bodies, paused = self.bodies, self.paused
 
         def leave(code: CodeType, offset: int, value: object) -> None:
-            if not self.paused_by:
+            if not paused or get_ident() not in paused:
                 table[id(code)][offset] += 1
                 return
             if id(code) in bodies:
@@ -262,6 +264,7 @@ class Monitor(Counted):
     def _on_start(self) -> Callable[..., object]:
         threads, ident, starts, armed = self.threads, self.ident, self.starts, self.armed
         pausing, bodies, disable = self.pausing, self.bodies, monitoring().DISABLE
+        paused = self.paused
         note = self.callers.note if self.callers else None
 
         def start(code: CodeType, offset: int) -> object:
@@ -273,7 +276,7 @@ class Monitor(Counted):
             if ident() not in threads:
                 self._guard()
                 return None
-            if self.paused_by and key not in bodies:
+            if paused and key not in bodies and get_ident() in paused:
                 return None
             if key in pausing:
                 self._begin_pause(key, offset)
@@ -288,6 +291,7 @@ class Monitor(Counted):
     def _on_resume(self) -> Callable[..., object]:
         threads, ident, entries, armed = self.threads, self.ident, self.entries, self.armed
         pausing, bodies, disable = self.pausing, self.bodies, monitoring().DISABLE
+        paused = self.paused
 
         def resume(code: CodeType, offset: int) -> object:
             key = id(code)
@@ -298,25 +302,25 @@ class Monitor(Counted):
             if ident() not in threads:
                 self._guard()
                 return None
-            if key in bodies or not (self.paused_by or key in pausing):
+            if key in bodies or not ((paused and get_ident() in paused) or key in pausing):
                 entries[key][offset] += 1
             if key in pausing:
-                self.paused_by = self.paused_by or key
+                paused.setdefault(get_ident(), key)
             return None
 
         return resume
 
     def _begin_pause(self, key: int, offset: int) -> None:
-        """Count nothing but code in `bodies` from now on, this call included."""
-        self.paused_by = self.paused_by or key
+        """Count nothing but code in `bodies` on this thread from now on, this call included."""
+        self.paused.setdefault(get_ident(), key)
         if self.starts[key][offset] >= MOST_ALONE:
             self.bodies.discard(key)
         if key in self.bodies:
             self.starts[key][offset] += 1
 
     def _end_pause(self, code: CodeType) -> None:
-        if self.paused_by == id(code) and self._is_of_thread():
-            self.paused_by = 0
+        if self.paused.get(get_ident()) == id(code):
+            del self.paused[get_ident()]
 
     def _raise(self, code: CodeType, offset: int, error: BaseException) -> None:
         """Keep where control may leave; the traceback says it.
@@ -333,20 +337,22 @@ class Monitor(Counted):
         """Keep where control may leave: the end of an iterator also raises, but is a jump."""
         if not self._is_of_thread():
             return
-        self.raised = None if self.thrown == id(code) else (id(code), offset)
-        self.thrown = 0
+        thread = get_ident()
+        if self.thrown.pop(thread, 0) == id(code):
+            self.raised.pop(thread, None)
+        else:
+            self.raised[thread] = id(code), offset
 
     def _throw(self, code: CodeType, offset: int, error: BaseException) -> None:
         """Note an error thrown into a generator, which leaves before any instruction runs."""
         if id(code) not in self.armed:
             self._find(sys._getframe(1))
         if self._is_of_thread():
-            self.thrown = id(code)
+            self.thrown[get_ident()] = id(code)
 
     def _handled(self, code: CodeType, offset: int, error: BaseException) -> None:
         self._leave()
-        is_paused = self.paused_by and id(code) not in self.bodies
-        if id(code) in self.armed and self._is_of_thread() and not is_paused:
+        if id(code) in self.armed and self._is_of_thread() and not self._is_paused_for(id(code)):
             self.entries[id(code)][offset] += 1
 
     def _unwound(self, code: CodeType, offset: int, error: BaseException) -> None:
@@ -354,7 +360,11 @@ class Monitor(Counted):
         self._end_pause(code)
 
     def _leave(self) -> None:
-        if self.raised is not None and self._is_of_thread():
-            code, offset = self.raised
-            if code in self.armed and (not self.paused_by or code in self.bodies):
+        if raised := self.raised.get(get_ident()):
+            code, offset = raised
+            if code in self.armed and not self._is_paused_for(code):
                 self.exits[code][offset] += 1
+
+    def _is_paused_for(self, key: int) -> bool:
+        """Whether this thread does not count code with that `id` now."""
+        return get_ident() in self.paused and key not in self.bodies

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import ExitStack
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from threading import Event
 from types import FrameType
 from typing import Any
 
@@ -132,3 +135,48 @@ def test_what_runs_while_a_coroutine_that_is_left_out_waits_is_counted(bytecodes
         counter.end()
     codes = (left_out, of_left_out, work, of_work)
     assert [counter.calls_of(function.__code__) for function in codes] == [0, 0, 1, 4]
+
+
+def left_out_until(begun: Event, over: Event) -> None:
+    begun.set()
+    assert over.wait(200)
+
+
+def handling() -> None:
+    for _ in range(3):
+        with suppress(ArithmeticError):
+            Ticking().failing()
+
+
+def on_every_thread(function: Callable[[], None]) -> None:
+    """Count on threads that start from now on; no other runs."""
+
+
+@pytest.mark.parametrize("bytecodes", [True, False])
+def test_what_another_thread_leaves_out_stops_no_count_of_this_one(bytecodes: bool) -> None:
+    kind = Opcodes if monitoring() is None else Monitor
+    counts = []
+    for is_beside in (False, True):
+        begun, over = Event(), Event()
+        counter = kind(
+            Choice([__name__]),
+            [left_out_until.__code__],
+            bytecodes=bytecodes,
+            others=on_every_thread,
+        )
+        assert counter.begin()
+        try:
+            with ThreadPoolExecutor() as pool:
+                beside = pool.submit(left_out_until, begun, over)
+                if not is_beside:
+                    over.set()
+                    beside.result()
+                assert begun.wait(200)
+                handling()
+                over.set()
+        finally:
+            counter.end()
+        codes = (handling.__code__, Ticking.failing.__code__)
+        counts.append([(counter.calls_of(code), counter.bytecodes_of(code)) for code in codes])
+    assert counts[0] == counts[1]
+    assert [calls for calls, _ in counts[1]] == [1, 3]
