@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -228,13 +228,22 @@ class Control:
         return self._guarded(timeout_s, self._ask, function, args)
 
     def call_workers(self, function: Callable[..., Any], *args: Any) -> dict[str, Any]:
-        """Run an agent's function on every worker; return the answers by the workers' addresses."""
+        """Run an agent's function on every worker; return the answers by the workers' addresses.
+
+        Raises:
+            SchedulerLostError: if no answer came within the deadline.
+            RecordingError: if the function failed on a worker, or one cannot be reached.
+        """
         sent: Any = function
         if is_of_agent(function):
             sent = as_source(function)
         else:
             _send_by_value(function, with_agent=True)
-        answers: dict[str, Any] = self._guarded(None, self._client._run, sent, *args)
+        run = partial(self._client._run, on_error="return")
+        answers: dict[str, Any] = self._guarded(None, run, sent, *args)
+        for address, answer in answers.items():
+            if isinstance(answer, Exception):
+                raise _failure(function, f"the worker {address}", answer) from answer
         return answers
 
     @property
@@ -262,10 +271,7 @@ class Control:
         )
         if response["status"] == "error":
             _, error, _ = clean_exception(**response)
-            raise RecordingError(
-                f"schedprof: {function.__name__} failed on {self.label}: "
-                f"{type(error).__name__}: {first_line(error)}"
-            )
+            raise _failure(function, self.label, error)
         return response["result"]
 
     def _pickled(self, function: Callable[..., Any]) -> bytes:
@@ -360,6 +366,15 @@ def _send_by_value(function: Callable[..., Any], *, with_agent: bool) -> None:
         cloudpickle.register_pickle_by_value(agent)
     elif agent.__name__ in cloudpickle.list_registry_pickle_by_value():
         cloudpickle.unregister_pickle_by_value(agent)
+
+
+def _failure(
+    function: Callable[..., Any], place: str, error: BaseException | None
+) -> RecordingError:
+    return RecordingError(
+        f"schedprof: {function.__name__} failed on {place}: "
+        f"{type(error).__name__}: {first_line(error)}"
+    )
 
 
 def first_line(error: BaseException | None) -> str:

@@ -1,23 +1,28 @@
-"""Tests of the agent in a process without this package."""
+"""Tests of the agent on its way to other processes, also to one without this package."""
 
 from __future__ import annotations
 
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import cloudpickle
 import pytest
+from distributed import LocalCluster
 
 from pytest_schedprof.agent import counts, facts, names, viztracer
 from pytest_schedprof.control.control import (
     DIRECTORY,
+    Control,
     as_module,
     as_source,
     is_of_agent,
     relative_imports,
 )
+from pytest_schedprof.errors import RecordingError
 
 BARE = """
 import pickle, sys
@@ -125,3 +130,25 @@ def test_every_module_of_the_agent_arrives_where_this_package_is_not() -> None:
 )
 def test_imports_are_found_however_they_are_written(source: str, expected: set[str]) -> None:
     assert relative_imports(source) == expected
+
+
+@pytest.fixture
+def cluster_of_threads() -> Iterator[LocalCluster]:
+    with LocalCluster(n_workers=1, processes=False, protocol="tcp", dashboard_address=None) as own:
+        yield own
+
+
+def fill_disk(dask_worker: Any = None) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_what_fails_on_a_worker_is_not_the_end_of_the_scheduler(
+    cluster_of_threads: LocalCluster,
+) -> None:
+    with Control(cluster_of_threads.scheduler_address) as control:
+        (worker,) = control.call(facts.workers)
+        for function, reason in ((fill_disk, "OSError"), (facts.workers, "AttributeError")):
+            failed = f"{function.__name__} failed on the worker {worker}: {reason}: "
+            with pytest.raises(RecordingError, match=failed):
+                control.call_workers(function)
+        assert control.call(facts.workers) == (worker,)
