@@ -27,7 +27,7 @@ from distributed.core import clean_exception
 from distributed.versions import VersionMismatchWarning
 
 import pytest_schedprof.agent as agent
-from pytest_schedprof.errors import RecordingError, SchedulerLostError
+from pytest_schedprof.errors import RecordingError, SchedprofError, SchedulerLostError
 
 HERE = agent.__name__
 DIRECTORY = Path(str(agent.__file__)).parent
@@ -263,15 +263,20 @@ class Control:
 
     async def _ask(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Do as `Client.run_on_scheduler`; an error there does not break the connection here."""
-        response = await self._scheduler.run_function(
-            function=self._pickled(function),
-            args=pickle.dumps(args),
-            kwargs=pickle.dumps({}),
-            wait=True,
-        )
+        try:
+            response = await self._scheduler.run_function(
+                function=self._pickled(function),
+                args=pickle.dumps(args),
+                kwargs=pickle.dumps({}),
+                wait=True,
+            )
+        except (OSError, SchedprofError):
+            raise
+        except Exception as error:  # such as that the agent cannot be unpacked there
+            raise _failure(function, self.label, error) from error
         if response["status"] == "error":
-            _, error, _ = clean_exception(**response)
-            raise _failure(function, self.label, error)
+            _, raised, _ = clean_exception(**response)
+            raise _failure(function, self.label, raised)
         return response["result"]
 
     def _pickled(self, function: Callable[..., Any]) -> bytes:

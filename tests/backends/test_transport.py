@@ -152,3 +152,18 @@ def test_what_fails_on_a_worker_is_not_the_end_of_the_scheduler(
             with pytest.raises(RecordingError, match=failed):
                 control.call_workers(function)
         assert control.call(facts.workers) == (worker,)
+
+
+class Unreadable:
+    def __reduce__(self) -> Any:
+        return eval, ("1 / 0",)
+
+
+def test_what_cannot_be_unpacked_there_is_one_clear_error(control: Control) -> None:
+    def function(value: object = Unreadable()) -> None:
+        """Arrive nowhere, for want of the default value."""
+
+    failed = "function failed on the scheduler .*: ZeroDivisionError: division by zero"
+    with pytest.raises(RecordingError, match=failed):
+        control.call(function)
+    assert control.is_up
