@@ -27,7 +27,7 @@ def name_places(places: list[CodeLocation]) -> list[str]:
     modules = {
         file: module
         for module in list(sys.modules.values())
-        if (file := getattr(module, "__file__", None))
+        if issubclass(type(module), ModuleType) and (file := names_in(module).get("__file__"))
     }
     known: dict[str, list[tuple[str, CodeType]]] = {}
     return [_name(place, modules, known) for place in places]
@@ -64,8 +64,8 @@ def _at_top_level(
 
     Only they can have the line then. Most places are found so, and walking a module takes long.
     """
-    function = vars(module).get(name)
-    if not isinstance(function, FunctionType) or function.__code__.co_filename != file:
+    function = names_in(module).get(name)
+    if type(function) is not FunctionType or function.__code__.co_filename != file:
         return []
     code = function.__code__
     is_inside = code.co_name == name and code.co_firstlineno <= line <= _last_line(code)
@@ -120,7 +120,10 @@ def module_of_file(file: str) -> str:
     if file.startswith("<frozen "):
         return file[len("<frozen ") : -1]
     path = file.replace("\\", "/")
-    for entry in sorted(filter(None, sys.path), key=len, reverse=True):
+    entries = [
+        entry for entry in sys.path if isinstance(entry, str) and entry
+    ]  # imports skip others
+    for entry in sorted(entries, key=len, reverse=True):
         prefix = entry.replace("\\", "/").rstrip("/") + "/"
         if path.startswith(prefix):
             path = path[len(prefix) :]
@@ -138,41 +141,54 @@ def codes_of(names: Sequence[str]) -> Iterator[CodeType]:
                 yield code
 
 
+def names_in(module: ModuleType) -> dict[str, Any]:
+    """Return what a module has; a lazy one, which any attribute would load, has little yet."""
+    names: dict[str, Any] = object.__getattribute__(module, "__dict__")
+    return names
+
+
 def functions_of(module: ModuleType) -> Iterator[tuple[str, CodeType]]:
     """Yield every function that the module defines, including nested ones, with its code."""
     seen: set[int] = set()
-    for value in list(vars(module).values()):
-        yield from _functions(value, module.__name__, seen)
+    names = names_in(module)
+    for value in list(names.values()):
+        yield from _functions(value, names["__name__"], seen)
+
+
+# What is unknown is asked for its type alone: `isinstance` reads `__class__`, by which lazy proxies
+# are evaluated.
 
 
 def _functions(value: Any, module: str, seen: set[int]) -> Iterator[tuple[str, CodeType]]:
     if id(value) in seen:
         return
     seen.add(id(value))
-    if isinstance(value, (type, FunctionType)) and value.__module__ != module:
+    is_class, is_function = issubclass(type(value), type), type(value) is FunctionType
+    if (is_class or is_function) and value.__module__ != module:
         return
-    if isinstance(value, type):
+    if is_class:
         for member in list(vars(value).values()):
             yield from _functions(member, module, seen)
         return
     wrapped = _inside(value)
     for inner in wrapped:
         yield from _functions(inner, module, seen)
-    if isinstance(value, FunctionType) and not wrapped:  # a wrapper's code is its decorator's
+    if is_function and not wrapped:  # a wrapper's code is its decorator's
         yield from _codes(value.__qualname__, value.__code__)
 
 
 def _inside(value: Any) -> list[Any]:
     """Return what a descriptor or decorator wraps; no attribute of unknown objects is read."""
-    if isinstance(value, property):
+    kind = type(value)
+    if issubclass(kind, property):
         return [value.fget, value.fset, value.fdel]
-    if isinstance(value, (staticmethod, classmethod)):
+    if issubclass(kind, (staticmethod, classmethod)):
         return [value.__func__]
-    attributes = getattr(value, "__dict__", {}) if type(value).__module__ == "functools" else {}
+    attributes = getattr(value, "__dict__", {}) if kind.__module__ == "functools" else {}
     wrapped = attributes.get("func")  # functools.cached_property
-    if isinstance(value, FunctionType):
+    if kind is FunctionType:
         wrapped = value.__dict__.get("__wrapped__")
-    elif type(value).__name__ == "_lru_cache_wrapper":
+    elif kind.__name__ == "_lru_cache_wrapper":
         wrapped = value.__wrapped__
     return [wrapped] if wrapped is not None else []
 
@@ -193,7 +209,7 @@ def find_functions(expressions: dict[str, str], most: int) -> dict[str, list[str
     functions: dict[str, list[str]] = {pattern: [] for pattern in compiled}
     for name, module in sorted(sys.modules.items()):
         left = [p for p in compiled if len(functions[p]) < most and _may_name(p, name)]
-        if left and isinstance(module, ModuleType):
+        if left and issubclass(type(module), ModuleType):
             for qualname, _ in functions_of(module):
                 for pattern in left:
                     if compiled[pattern].fullmatch(f"{name}:{qualname}"):

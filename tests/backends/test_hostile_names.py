@@ -1,12 +1,19 @@
-"""Tests of functions whose names only `exec` can make, under every backend on a real scheduler."""
+"""Tests of what stands in the way of names: functions whose names only `exec` can make, under every
+backend on a real scheduler, and modules that do something if they are looked at.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import sys
+import types
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_schedprof.agent.names import find_functions, name_places
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.model.profile import CostProfile, SampleProfile
@@ -64,3 +71,44 @@ def test_a_file_whose_name_is_not_utf_8_can_be_profiled(control: Control) -> Non
         if name == "cprofile":  # which misses no call, and leaves no module out
             assert isinstance(profile, CostProfile)
             assert any(re.match("schedprof-0:(?!<module>)", called) for called in profile.functions)
+
+
+class Proxy:
+    """Is evaluated by whoever asks of which class it is, as the settings of Django."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        raise RuntimeError("settings are not configured")
+
+
+def test_names_are_found_without_evaluating_a_lazy_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = types.ModuleType("of_a_user")
+    exec("def function(): pass", vars(module))
+    module.settings = Proxy()
+    monkeypatch.setitem(sys.modules, "of_a_user", module)
+    name = "of_a_user:function"
+    assert find_functions({"of_a_user:*": "of_a_user:.*"}, 9) == {"of_a_user:*": [name]}
+
+
+def test_names_are_found_without_loading_a_lazy_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "lazy.py"
+    file.write_text("raise OSError('libfoo.so: cannot open shared object file')")
+    spec = importlib.util.spec_from_file_location("lazy", file)
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setitem(sys.modules, "lazy", module)
+    place = (__file__, "run_named", run_named.__code__.co_firstlineno)
+    assert name_places([place]) == [f"{__name__}:run_named"]
+    assert find_functions({"lazy:*": "lazy:.*"}, 9) == {"lazy:*": []}
+
+
+def test_a_path_among_the_places_of_modules_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "path", [Path("/place"), "", "/place"])
+    assert name_places([("/place/package/module.py", "function", 1)]) == ["package.module:function"]
