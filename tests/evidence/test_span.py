@@ -170,9 +170,12 @@ def test_a_span_within_one_that_is_open_around_several_tests_is_found() -> None:
         wait(scheduler.client.submit(str, 0, pure=False))  # of the test before
         kind = SpanKind(ObservedTest("tests/test_it.py::test_it", scheduler))
         with kind.around(1):
-            wait(scheduler.client.map(neg, range(20), pure=False))
+            wait(scheduler.client.map(neg, range(15), pure=False))
+            with span("suite"):
+                wait(scheduler.client.map(abs, range(5), pure=False))
         spans = spans_in(kind.bring(()))
     assert [take.name for take in spans.takes] == [("suite", "tests/test_it.py::test_it")]
+    assert {tag: summed.tasks for tag, summed in spans.tags.items()} == {"suite": 5}
     assert spans.all
     assert spans.all.tasks == spans.merged.tasks == 20
 
