@@ -18,6 +18,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from typing import Any
 
 RECORDINGS = "_schedprof_recordings"
@@ -157,6 +158,9 @@ async def stop(token: str, timeout: float, dask_scheduler: Any = None) -> dict[s
     recording.is_ending = True
     try:
         answer = await recording.end(timeout)
+    except Exception:  # it has nothing to fetch
+        await discard(token, dask_scheduler)
+        raise
     finally:  # still watched: a client that is interrupted now may never fetch it
         recording.is_ending, recording.was_ended = False, True
     try:
@@ -175,14 +179,21 @@ def fetch(token: str, offset: int, length: int, dask_scheduler: Any = None) -> b
 
 async def end_all(client: str, dask_scheduler: Any = None) -> None:
     """End and remove all recordings of a client that was interrupted and may not know tokens."""
-    for recording in list(getattr(dask_scheduler, RECORDINGS, {}).values()):
-        if recording.client != client:
-            continue
-        while recording.is_ending:  # a stop is in progress, though nobody waits for its answer
-            await asyncio.sleep(0.01)
+    async with AsyncExitStack() as ends:  # which runs all of them, also if one fails
+        for recording in list(getattr(dask_scheduler, RECORDINGS, {}).values()):
+            if recording.client == client:
+                ends.push_async_callback(_end, dask_scheduler, recording)
+
+
+async def _end(holder: Any, recording: Recording) -> None:
+    """End a recording unless somebody has, and remove it also if that fails."""
+    while recording.is_ending:  # a stop is in progress, though nobody waits for its answer
+        await asyncio.sleep(0.01)
+    try:
         if not recording.was_ended:
             await recording.end(ENDING_S)
-        await discard(recording.token, dask_scheduler)
+    finally:
+        await discard(recording.token, holder)
 
 
 async def _end_without_client(holder: Any, recording: Recording) -> None:
@@ -198,9 +209,7 @@ async def _end_without_client(holder: Any, recording: Recording) -> None:
         if recording.watch is not asyncio.current_task():
             raise
     recording.watch = None
-    if not recording.was_ended:
-        await recording.end(ENDING_S)
-    await discard(recording.token, holder)
+    await _end(holder, recording)
 
 
 def _has(scheduler: Any, client: str) -> bool:

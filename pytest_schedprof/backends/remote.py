@@ -51,11 +51,7 @@ class RemoteRecording:
 
     def stop(self, *, timeout_s: float) -> RawProfile:
         """End the recording, check that it did its work, and fetch its file."""
-        try:
-            answer = self._end(timeout_s)
-        except RecordingError:
-            self._target.call(recordings.discard, self._token)
-            raise
+        answer = self._end(timeout_s)
         if answer.get("problem") == "unknown":
             raise RecordingError(
                 f"schedprof: {self._target.label} knows nothing of this {self._backend.name} "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import tempfile
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,10 +15,12 @@ from typing import Any
 import pytest
 from support import settle
 
+from pytest_schedprof.agent import recordings
 from pytest_schedprof.agent import viztracer as agent
 from pytest_schedprof.agent.names import SENT
 from pytest_schedprof.agent.patches import in_steps
-from pytest_schedprof.backends.contract import RawProfile
+from pytest_schedprof.backends.contract import RawProfile, Recording
+from pytest_schedprof.backends.counts import CountsBackend
 from pytest_schedprof.backends.cprofile import CProfileBackend
 from pytest_schedprof.backends.viztracer import VizTracerBackend
 from pytest_schedprof.clusters.in_process import InProcess
@@ -633,6 +636,34 @@ def test_an_error_that_a_coroutine_catches_does_not_end_the_trace(process: InPro
     ]
     assert len(called) == 2
     assert list(warnings.filters) == filters
+
+
+def stop(process: InProcess, recording: Recording) -> None:
+    recording.stop(timeout_s=200)
+
+
+def abandon(process: InProcess, recording: Recording) -> None:
+    recording.abandon(timeout_s=200)
+
+
+def end_all(process: InProcess, recording: Recording) -> None:
+    process.call(recordings.end_all, process.client_id)
+
+
+@pytest.mark.parametrize("end", [stop, abandon, end_all])
+def test_one_that_fails_to_end_is_over(
+    process: InProcess,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    end: Callable[[InProcess, Recording], None],
+) -> None:
+    recording = make().start(process, timeout_s=200)
+    if end is end_all:
+        CountsBackend(rate_hz=100, options={}).start(process, timeout_s=200)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "removed"))
+    with pytest.raises(FileNotFoundError):
+        end(process, recording)
+    assert recordings.under_way(process.schedulers) == []
 
 
 def test_releases_that_raise_in_traced_code_are_refused(
