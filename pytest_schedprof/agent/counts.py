@@ -244,11 +244,15 @@ class CountsRecording(Recording):
         self.before = self.holder.transition_counter
         return True
 
-    async def end(self, timeout: float) -> dict[str, Any]:
-        transitions = self.holder.transition_counter - self.before
+    def unhook(self) -> None:
+        """Stop to count; what has not begun is left as it is."""
         self.traffic.end()
         self.counter.end()
         self.undo.close()
+
+    async def end(self, timeout: float) -> dict[str, Any]:
+        transitions = self.holder.transition_counter - self.before
+        self.unhook()
         functions = self.choice.functions()
         counted = self._counted(functions)
         record = {
@@ -363,7 +367,7 @@ async def start(
     try:
         has_begun = recording.begin()
     except BaseException:  # a loop is blocked, and others count already
-        recording.counter.end()
+        recording.unhook()
         raise
     if not has_begun:
         holder = recording.counter.holder()

@@ -6,16 +6,19 @@ Some look at code which was not there when the recording began, and at a user's.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from distributed import Client, wait
+from distributed import Client, scheduler, wait
+from distributed.comm import tcp
 from distributed.diagnostics.plugin import SchedulerPlugin
 from injection import plant, uproot
 from measured import compare, measured
 
 from pytest_schedprof.backends.counts import CountsBackend
+from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.control.control import Control
@@ -536,3 +539,20 @@ def test_a_deep_copy_is_work(cluster: LocalProcesses, control: Control) -> None:
         if is_work(name) and name != "copy:deepcopy"
     )
     assert profile.whole["bytecodes"] == others + profile.functions["copy:deepcopy"]["bytecodes"]
+
+
+def test_a_start_that_is_interrupted_leaves_everything_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = InProcess()
+
+    def interrupt(self: Any) -> int:
+        assert vars(tcp) != before[0]  # it is asked last, when all is in place
+        raise KeyboardInterrupt
+
+    before = (dict(vars(tcp)), dict(vars(scheduler)), sys.gettrace())
+    monkeypatch.setattr(type(process.schedulers), "transition_counter", property(interrupt))
+    with pytest.raises(KeyboardInterrupt):
+        CountsBackend(rate_hz=100, options={}).start(process, timeout_s=200)
+    assert (vars(tcp), vars(scheduler), sys.gettrace()) == before
+    process.leave(())
