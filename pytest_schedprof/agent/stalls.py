@@ -150,6 +150,7 @@ class Stalls:
 
         def step(call: Call) -> Any:
             start = perf_counter()
+            stalls.last = start, code
             try:
                 return call()
             finally:
@@ -166,7 +167,6 @@ class Stalls:
 
         @functools.wraps(handler)
         def handle(*args: Any, **keywords: Any) -> Any:
-            stalls.last = perf_counter(), code
             return step(functools.partial(handler, *args, **keywords))
 
         return handle

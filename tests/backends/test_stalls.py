@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from time import perf_counter, thread_time
@@ -134,13 +135,40 @@ def test_what_only_takes_time_by_the_clock_is_no_stall(control: Control, client:
     assert costs.whole["stall"] < BURNT_S / 2
 
 
+def burn(seconds: float) -> None:
+    end = thread_time() + seconds
+    while thread_time() < end:
+        pass
+
+
+def long_handler() -> None:
+    burn(0.03)
+
+
+async def next_handler() -> None:
+    burn(0.015)
+
+
+async def both_handlers(stalls: Stalls) -> None:
+    stalls.begin()
+    asyncio.get_running_loop().call_soon(stalls.of(long_handler))
+    await asyncio.ensure_future(stalls.of(next_handler)())  # as dask calls it: by a task
+    stalls.end()
+
+
+def test_a_coroutine_that_runs_right_after_a_longer_handler_is_named() -> None:
+    stalls = Stalls(is_virtual=False)
+    asyncio.run(both_handlers(stalls))
+    names = {f"{__name__}:long_handler", f"{__name__}:next_handler"}
+    assert names <= stalls.record()["functions"].keys()
+    assert not any("handle_later" in name for name in stalls.record()["functions"])
+
+
 def test_the_longest_by_each_clock_may_be_of_two_callbacks() -> None:
     stalls = Stalls(is_virtual=False)
     for wall, burning in ((2.0, 0.0), (0.5, 0.02)):
         stalls.read(perf_counter())
-        end = thread_time() + burning
-        while thread_time() < end:
-            pass
+        burn(burning)
         stalls.note(inc, perf_counter(), wall)
     (times,) = stalls.record()["functions"].values()
     assert times["wall"] == 2.0
