@@ -98,6 +98,8 @@ class Stalls:
                 stalls.note(callback, start, took)
             else:
                 stalls.since += took
+                if stalls.pauses and stalls.pauses[-1][0] >= start:
+                    took = max(0.0, took - stalls.paused_since(start))
                 if not (is_virtual and is_hollow(code_of(callback))):
                     short[int(took * MICRO)] += 1
 
@@ -118,7 +120,7 @@ class Stalls:
     def note(self, callback: Any, start: float, wall: float) -> None:
         """Add a long callback that has ended."""
         cpu = thread_time() - self.cpu_then - self.since
-        cpu = max(0.0, cpu - sum(took for moment, took in self.pauses[-MOST:] if moment >= start))
+        cpu = max(0.0, cpu - self.paused_since(start))
         cpu = min(cpu, wall)  # the loop's own work since the CPU clock was read is in it
         self.read(perf_counter())
         moment, took, code = self.handler
@@ -143,6 +145,10 @@ class Stalls:
             moment, cpu = self.pausing
             self.pauses.append((moment, thread_time() - cpu))
             self.pausing = (0.0, 0.0)
+
+    def paused_since(self, start: float) -> float:
+        """Return the CPU time of the collections since the start of a callback."""
+        return sum(took for moment, took in self.pauses[-MOST:] if moment >= start)
 
     def of(self, handler: Any) -> Any:
         """Return a handler of messages that is timed within the callback that calls it."""

@@ -13,7 +13,7 @@ from distributed import Client, wait
 from injection import plant, uproot
 
 from pytest_schedprof.agent import names
-from pytest_schedprof.agent.stalls import Stalls
+from pytest_schedprof.agent.stalls import LONG_S, Stalls
 from pytest_schedprof.backends.stalls import StallsBackend
 from pytest_schedprof.clusters.own import SimulatedCluster
 from pytest_schedprof.clusters.under_test import clean
@@ -205,6 +205,29 @@ def test_collections_are_told_apart(control: Control, client: Client) -> None:
     assert 0 < costs.whole["gc_share"] < 1
     together = 5 * costs.whole["gc_pause"]
     assert longest(costs).get(FINISHED, 0.0) < max(0.02, together / 2)
+
+
+async def collect_often(stalls: Stalls) -> None:
+    """Let callbacks do nothing but collect, for less than a long one takes."""
+
+    def collect() -> None:
+        stalls.collect("start", {})
+        burn(LONG_S / 2)
+        stalls.collect("stop", {})
+
+    stalls.begin()
+    for _ in range(50):
+        asyncio.get_running_loop().call_soon(collect)
+    await asyncio.sleep(0)
+    stalls.end()
+
+
+def test_collections_in_short_callbacks_are_told_apart_too() -> None:
+    stalls = Stalls(is_virtual=False)
+    asyncio.run(collect_often(stalls))
+    record = stalls.record()
+    assert record["pauses"] >= 50
+    assert record["cpu"] < record["paused"] / 2
 
 
 def burn_as_user(client: Client) -> None:
