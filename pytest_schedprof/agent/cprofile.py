@@ -20,8 +20,12 @@ EVENTS = (
 """What the standard library's profiler is called for since Python 3.12."""
 
 
-def proof() -> None:
-    """Do nothing; called once when recording begins, so that every valid profile has it."""
+def proof_of_begin() -> None:
+    """Do nothing; called when recording begins, so that every valid profile has it."""
+
+
+def proof_of_end() -> None:
+    """Do nothing; called when recording ends: nobody has taken the profiler's place meanwhile."""
 
 
 class CProfileRecording(Recording):
@@ -34,6 +38,7 @@ class CProfileRecording(Recording):
         self.profiler = cProfile.Profile()
 
     async def end(self, timeout: float) -> dict[str, Any]:
+        proof_of_end()
         self.profiler.disable()
         functions = summed(self.profiler.getstats())
         self.content = as_json({"schedprof_cprofile": 1, "functions": functions})
@@ -107,5 +112,5 @@ async def start(client: str, dask_scheduler: Any = None) -> dict[str, Any]:
         recording.remove()
         return {"problem": "busy"}
     keep_to_this_thread()
-    proof()
+    proof_of_begin()
     return begin(dask_scheduler, recording)

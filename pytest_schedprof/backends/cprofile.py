@@ -30,9 +30,10 @@ class CProfileRecording(RemoteRecording):
     """A cProfile recording of one scheduler."""
 
     def verify(self, content: bytes) -> None:
-        if b"proof" not in content:
+        proofs = (agent.proof_of_begin, agent.proof_of_end)
+        if not all(proof.__name__.encode() in content for proof in proofs):
             raise RecordingError(
-                "schedprof: cProfile's file does not hold the call that proved it was at work; "
+                "schedprof: cProfile's file does not hold the calls that prove it was at work; "
                 "another profiler took its place on the scheduler"
             )
 

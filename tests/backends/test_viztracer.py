@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import sys
 import tempfile
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -386,6 +387,16 @@ def test_a_cprofile_at_work_is_refused_and_goes_on(control: Control) -> None:
     control.call(burn)
     profile = other.read(recording.stop(timeout_s=200).content, control.name_places)
     assert any(name.endswith("burn") for name in profile.functions)
+
+
+def test_a_profiler_that_was_in_the_place_of_cprofile_is_noticed(control: Control) -> None:
+    recording = CProfileBackend(rate_hz=100, options={}).start(control, timeout_s=200)
+    control.call(take_hook)
+    control.call(give_hook_back)
+    is_newer = hasattr(sys, "monitoring")
+    reason = "tool 2 is not in use" if is_newer else "another profiler took its place"
+    with pytest.raises(RecordingError, match=reason):
+        recording.stop(timeout_s=200)
 
 
 @pytest.mark.parametrize("options", [{}, {"trace_sparse": [RUN]}], ids=["all", "sparse"])
