@@ -135,7 +135,7 @@ async def _identity(address: str, arguments: dict[str, Any], timeout_s: float) -
     It is asked again until it is certainly no scheduler: a proxy may hang up until its scheduler is
     up. The deadline is kept here, because dask has none for the answer.
     """
-    patience_s, deadline = PATIENCE_S, time.monotonic() + timeout_s
+    patience_s, deadline, reason = PATIENCE_S, time.monotonic() + timeout_s, ""
     while True:
         try:
             left_s = max(0.0, deadline - time.monotonic())
@@ -146,8 +146,9 @@ async def _identity(address: str, arguments: dict[str, Any], timeout_s: float) -
         except Exception as error:  # errors differ by the kind of connection
             if fault := await asyncio.to_thread(find_fault, address):
                 raise NoAnswerError(fault) from error
+            if text := first_line(error):  # that the time is over says nothing
+                reason = f" ({type(error).__name__}: {text})"
             if time.monotonic() >= deadline:
-                reason = str(error) and f" ({type(error).__name__}: {first_line(error)})"
                 raise NoAnswerError(
                     f"no answer within {timeout_s:g} s{reason}; it hangs, or is no dask scheduler; "
                     f"{ABOUT_TLS}"
@@ -197,8 +198,9 @@ def find_fault(address: str) -> str | None:
             is_web_server = connection.recv(8).startswith(b"HTTP/")
     except ConnectionRefusedError:
         return "nobody listens there; start one (`dask scheduler`), or correct the address"
-    except socket.gaierror as error:
-        return f"there is no such host ({error.strerror}); correct the address"
+    except (socket.gaierror, UnicodeError) as error:  # such as for two dots in a row
+        reason = getattr(error, "strerror", error)
+        return f"there is no such host ({reason}); correct the address"
     except OSError:
         return None
     if not is_web_server:

@@ -181,12 +181,20 @@ def test_who_keeps_silent_is_given_the_time_that_there_is(caplog: pytest.LogCapt
         assert "no answer within 1 s" in fault(address, caplog, timeout_s=1)
 
 
+def test_a_reason_is_told_though_the_time_ends_without_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    reason = "no answer within 1 s (ValueError: inproc address 'a/1/b' does not match host"
+    assert reason in fault("inproc://a/1/b", caplog, timeout_s=1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("address", "reason"),
     [
         ("tcp://127.0.0.1:1", "nobody listens there; start one"),
         ("tcp://no-host.invalid:8786", "there is no such host ("),
+        ("tcp://no..host:8786", "there is no such host ("),
     ],
 )
 def test_no_such_place(address: str, reason: str, caplog: pytest.LogCaptureFixture) -> None:
