@@ -31,6 +31,9 @@ RETRY_S = 0.3
 LOOK_S = 2.0
 """Seconds for one check of what else may listen there."""
 
+TRIAL_S = 15.0
+"""Seconds for an answer to what is asked once, after the scheduler has answered before."""
+
 CONFIGURATION = "dask's configuration (distributed.comm.tls)"
 
 ABOUT_TLS = (
@@ -62,14 +65,15 @@ def open_line(address: str, security: Any, timeout_s: float) -> Control:
 
 
 def version_differences(address: str, security: Any) -> tuple[str, ...]:
-    """Return the versions that differ from the scheduler's, if it answers."""
-    try:
-        versions = complete(_ask(address, _arguments(address, security), LOOK_S, "versions"))
-    except (NoAnswerError, OSError):
-        return ()
+    """Return the versions that differ from the scheduler's, if it answers in time and sensibly."""
     own = get_versions()
-    python = tuple(side["host"]["python"].removesuffix(".final.0") for side in (own, versions))
-    return differences(own["packages"], versions["packages"], python=(python[0], python[1]))
+    try:
+        question = _ask(address, _arguments(address, security), TRIAL_S, "versions")
+        versions = complete(asyncio.wait_for(question, TRIAL_S))
+        python = tuple(side["host"]["python"].removesuffix(".final.0") for side in (own, versions))
+        return differences(own["packages"], versions["packages"], python=(python[0], python[1]))
+    except Exception:  # the error that they are to explain matters more
+        return ()
 
 
 def require_scheduler(address: str, security: Any, timeout_s: float) -> None:
@@ -210,8 +214,6 @@ def find_fault(address: str) -> str | None:
         "whose port is 8786 unless it was told another"
     )
 
-
-TRIAL_S = 15.0
 
 INCOMPATIBLE = "dask's client here does not get on with the scheduler of"
 """Start of the message, by which other programs can recognise it."""
