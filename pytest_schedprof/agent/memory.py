@@ -26,8 +26,11 @@ class MemoryRecording(FileRecording):
 
     kind = "memray"
 
-    def __init__(self, client: str, memray: ModuleType, flags: dict[str, bool]) -> None:
+    def __init__(self, client: str) -> None:
         super().__init__(client, unnamed_file())
+
+    def track(self, memray: ModuleType, flags: dict[str, bool]) -> None:
+        """Start tracking; the first allocation is the proof."""
         # To compress the file at the end memray would need a name for another one.
         destination = memray.FileDestination(
             path_of(self.descriptor), overwrite=True, compress_on_exit=False
@@ -36,6 +39,8 @@ class MemoryRecording(FileRecording):
         # the size where Python's own allocators are traced, but all of it is written at the end.
         file_format = memray.FileFormat.AGGREGATED_ALLOCATIONS
         self.tracker = memray.Tracker(destination=destination, file_format=file_format, **flags)
+        self.tracker.__enter__()
+        self.proof = memray_proof()
 
     async def end(self, timeout: float) -> dict[str, Any]:
         """Stop tracking, after a garbage collection: garbage is not a leak."""
@@ -43,11 +48,6 @@ class MemoryRecording(FileRecording):
         self.tracker.__exit__(None, None, None)
         del self.proof
         return {}
-
-    def track(self) -> None:
-        """Start tracking; the first allocation is the proof."""
-        self.tracker.__enter__()
-        self.proof = memray_proof()
 
 
 def track_nothing() -> None:
@@ -69,12 +69,12 @@ async def start(flags: dict[str, bool], client: str, dask_scheduler: Any = None)
         return {"problem": "not-installed", "executable": sys.executable}
     if "memray" in under_way(dask_scheduler) or sys.getprofile() is not None:
         return {"problem": "busy"}
-    recording = MemoryRecording(client, memray, flags)
+    recording = MemoryRecording(client)
     try:
-        recording.track()
-    except RuntimeError as error:
+        recording.track(memray, flags)
+    except BaseException as error:
         recording.remove()
-        if "one Tracker" in str(error):  # of somebody else
+        if isinstance(error, RuntimeError) and "one Tracker" in str(error):  # of somebody else
             return {"problem": "busy"}
         raise
     return begin(dask_scheduler, recording)

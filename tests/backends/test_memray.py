@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import tempfile
@@ -12,6 +13,8 @@ import distributed.scheduler
 import pytest
 from support import Project
 
+from pytest_schedprof.agent import memory as agent
+from pytest_schedprof.agent.recordings import OwnProcess
 from pytest_schedprof.backends.contract import Backend, RawProfile
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.own import LocalProcesses
@@ -144,6 +147,13 @@ def test_no_file_is_there_while_it_records(tmp_path: Path, monkeypatch: pytest.M
 
 def everything_in(directory: Path) -> set[str]:
     return {os.path.join(root, name) for root, _, names in os.walk(directory) for name in names}
+
+
+def test_a_tracker_that_cannot_be_made_leaves_no_file() -> None:
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(TypeError):  # as from an older release of memray
+        asyncio.run(agent.start({"unheard_of": True}, "client", OwnProcess()))
+    assert os.listdir("/proc/self/fd") == before
 
 
 def track_by_hand(path: str, dask_scheduler: Any = None) -> None:
