@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pytest_schedprof.agent import viztracer as agent
-from pytest_schedprof.backends.contract import RawProfile, Setting
+from pytest_schedprof.backends.contract import RawProfile, Recording, Setting
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import (
@@ -138,6 +139,16 @@ class VizTracerBackend(RemoteBackend):
                 "schedprof: options viztracer.include_files and viztracer.exclude_files exclude "
                 "each other: give one of them"
             )
+
+    def start(self, target: Target, *, timeout_s: float) -> Recording:
+        """Begin to trace; refused without viztracer here, if it is to make the page."""
+        if self.options.format == "html" and importlib.util.find_spec("viztracer") is None:
+            raise BackendNotInstalledError(
+                "schedprof: viztracer is not installed here, where the tests run, and its page "
+                "(viztracer.format=html) cannot be made without it",
+                f"here: {sys.executable} -m pip install viztracer",
+            )
+        return super().start(target, timeout_s=timeout_s)
 
     def suffix(self, content: bytes) -> str:
         return f"viztracer.{SUFFIXES[self.options.format]}"

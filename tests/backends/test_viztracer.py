@@ -677,6 +677,16 @@ def test_one_that_fails_to_end_is_over(
     assert recordings.under_way(process.schedulers) == []
 
 
+def test_a_page_that_cannot_be_made_here_is_refused_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, control: Control
+) -> None:
+    monkeypatch.setitem(sys.modules, "viztracer", None)
+    with pytest.raises(BackendNotInstalledError, match="not installed here") as caught:
+        make(format="html").start(control, timeout_s=200)
+    assert caught.value.remedies == (f"here: {sys.executable} -m pip install viztracer",)
+    assert record(control, burn).content
+
+
 def test_releases_that_raise_in_traced_code_are_refused(
     monkeypatch: pytest.MonkeyPatch, process: InProcess
 ) -> None:
