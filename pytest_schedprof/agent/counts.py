@@ -92,21 +92,12 @@ COUNTER: type[Monitor] | type[Opcodes] = Monitor if HAS_MONITORING else Opcodes
 
 
 class ClientCounts:
-    """Counts in the thread that begins, and in those of the clients' event loops."""
+    """Counts in the thread where its counter begins, and in those of the clients' event loops."""
 
     def __init__(self, modules: Sequence[str], without: Sequence[str]) -> None:
         self.choice = Choice(modules, without)
         left_out = list(codes_of(NOT_COUNTED_OF_CLIENT))
         self.counter = COUNTER(self.choice, left_out, bytecodes=True, others=run_on_loops)
-
-    def begin(self) -> bool:
-        """Start to count; False if that is not possible here.
-
-        A client on the event loop of an `async def` test cannot be waited for.
-        """
-        if any(client.asynchronous for client in clients()):
-            return False
-        return self.counter.begin()
 
     def end(self) -> tuple[dict[str, dict[str, int]], dict[str, str]]:
         """Remove the hooks; return the bytecodes of each function that ran, and its digests."""
@@ -129,6 +120,11 @@ def clients() -> list[Any]:
     every: list[Any] = list(Client._instances)
     running = (client for client in every if client.status == "running")
     return [client for client in running if not hasattr(client, "is_sessions")]
+
+
+def can_wait_for_clients() -> bool:
+    """Whether none of them is on the event loop of an `async def` test."""
+    return not any(client.asynchronous for client in clients())
 
 
 def run_on_loops(function: Callable[[], None]) -> None:

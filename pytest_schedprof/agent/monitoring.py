@@ -93,10 +93,10 @@ class Monitor(Counted):
         free = [number for number in FREE_TOOLS if monitoring().get_tool(number) is None]
         if not free:
             return False
+        monitoring().use_tool_id(free[0], NAME)
         self.tool = free[0]
         self.threads.add(self.ident())
         in_offload_thread(lambda: self.threads.add(self.ident()))
-        monitoring().use_tool_id(self.tool, NAME)
         local, wide = self._callbacks()
         self._register(local | wide)
         rests = 0 if self.bytecodes else self.rests

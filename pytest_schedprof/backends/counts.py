@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_schedprof.agent import counts as agent
-from pytest_schedprof.agent.counts import CLIENT, ClientCounts
+from pytest_schedprof.agent.counts import (
+    CLIENT,
+    HAS_MONITORING,
+    ClientCounts,
+    can_wait_for_clients,
+)
+from pytest_schedprof.agent.recordings import ENDING_S
 from pytest_schedprof.backends.contract import RawProfile, Recording, Setting
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
 from pytest_schedprof.control.control import Target
@@ -57,8 +63,27 @@ class CountsOptions:
     """Count calls by caller and bytecodes by line, for `schedprof explain`."""
 
 
+def _without(*, is_newer: bool) -> str:
+    """Return the remedy where another tool has the hook of a newer Python, or of an older one."""
+    newer = "" if is_newer else ", or on Python 3.12 or newer"
+    return f"run these tests without it (pytest --no-cov, or no `coverage run`){newer}"
+
+
 class CountsRecording(RemoteRecording):
     """Doubts counts that are fewer than the scheduler's own."""
+
+    holder = ""
+    """The tool that has the hook of the test's process, for which the client is not counted."""
+
+    def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
+        warnings = super().check(answer)
+        if not self.holder:
+            return warnings
+        return (
+            *warnings,
+            f"counts did not see the client beside {self.holder}, which has the interpreter's hook "
+            f"in the test's process: {_without(is_newer=HAS_MONITORING)}",
+        )
 
     def doubt(self, answer: Mapping[str, Any]) -> str:
         if answer["seen"] >= answer["transitions"]:
@@ -129,16 +154,23 @@ class CountsBackend(RemoteBackend):
         return {**super().settings, "modules": list(self.modules)}
 
     def begun(self, target: Target, answer: Mapping[str, Any]) -> Recording:
-        recording = super().begun(target, answer)
+        recording = CountsRecording(target, answer, self)
         is_everything = EVERYTHING in self.options.modules and self.options.bytecodes
-        if not (answer["is_timed"] and is_everything):
+        if not (answer["is_timed"] and is_everything and can_wait_for_clients()):
             return recording
         own = ClientCounts(_expressions((SCHEDULING, *CARRYING)), _expressions((*NOISE, *WORKERS)))
+        both = WithClient(recording, own)
         try:
-            return WithClient(recording, own) if own.begin() else recording
-        except BaseException:  # a Ctrl-C, or the end of the scheduler
-            own.counter.end()
+            if own.counter.begin():
+                return both
+        except Exception:
+            both.abandon(timeout_s=ENDING_S)  # nobody else knows it yet
             raise
+        except BaseException:  # such as a Ctrl-C, after which the session ends all on the scheduler
+            both.end_here()
+            raise
+        recording.holder = own.counter.holder()
+        return recording
 
     def arguments(self, target: Target, timeout_s: float) -> tuple[Any, ...]:
         options = self.options
@@ -148,11 +180,9 @@ class CountsBackend(RemoteBackend):
         self, answer: Mapping[str, Any], target: Target, timeout_s: float
     ) -> SchedprofError:
         if answer["problem"] == "taken":
-            without = "run these tests without it (pytest --no-cov, or no `coverage run`)"
-            newer = "" if answer["is_newer"] else ", or on Python 3.12 or newer"
             return RecordingError(
                 f"schedprof: counts cannot work beside {answer['holder']}, which has the "
-                f"interpreter's hook in {target.label}: {without}{newer}"
+                f"interpreter's hook in {target.label}: {_without(is_newer=answer['is_newer'])}"
             )
         return RecordingError(
             f"schedprof: the interpreter of {target.label} reports no calls; counts needs CPython"

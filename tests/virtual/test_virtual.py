@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
+import distributed.utils
 import pytest
 from at_work import at_work, by_value, inc
 from distributed import CancelledError, Client, Event, as_completed, metrics, wait
@@ -16,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import Project
 
+from pytest_schedprof.agent.monitoring import monitoring
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.errors import RecordingError, StuckError
@@ -147,6 +152,51 @@ def test_one_recording_of_decisions_at_a_time_and_none_stays(cluster: VirtualClu
 def attributes(dask_scheduler: Any = None) -> list[str]:
     """Return what recordings left on the scheduler."""
     return [name for name in vars(dask_scheduler) if "schedprof" in name]
+
+
+@contextmanager
+def traced() -> Iterator[None]:
+    """Trace this thread, as a debugger or a coverage tool does."""
+    before, tools = sys.gettrace(), monitoring()
+    free = [number for number in (3, 4) if tools and not tools.get_tool(number)]
+    for number in free:
+        tools.use_tool_id(number, "somebody")
+    if tools is None:
+        sys.settrace(lambda *event: None)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+        for number in free:
+            tools.free_tool_id(number)
+
+
+@pytest.mark.usefixtures("client")
+def test_a_client_that_cannot_be_counted_is_told(cluster: VirtualCluster) -> None:
+    backend = BackendRegistry().make("counts", rate_hz=100, options={})
+    with cluster.open_line(30) as control:
+        with traced():
+            raw = backend.start(control, timeout_s=200).stop(timeout_s=200)
+        (warning,) = raw.warnings
+        assert "did not see the client beside" in warning
+        assert "in the test's process: run these tests without it (pytest --no-cov" in warning
+        assert backend.start(control, timeout_s=200).stop(timeout_s=200).warnings == ()
+
+
+@pytest.mark.usefixtures("client")
+def test_a_start_that_fails_beside_the_client_leaves_nothing_on_the_scheduler(
+    cluster: VirtualCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = BackendRegistry().make("counts", rate_hz=100, options={})
+    closed = ThreadPoolExecutor()
+    closed.shutdown()
+    with cluster.open_line(30) as control:
+        with monkeypatch.context() as patch:
+            patch.setattr(distributed.utils, "_offload_executor", closed)
+            with pytest.raises(RuntimeError, match="after shutdown"):
+                backend.start(control, timeout_s=200)
+        assert control.call(attributes) == []
+        assert backend.start(control, timeout_s=200).stop(timeout_s=200).warnings == ()
 
 
 def test_time_goes_by_only_while_the_test_waits(client: Client) -> None:
