@@ -38,28 +38,26 @@ def tell_spans(ids: list[str], before: list[str], dask_scheduler: Any = None) ->
         "merged": _merged(takes),
         "default": [_plain(root) for root in roots if root.name == DEFAULT],
         "all": _merged(roots),
-        "tags": _by_tag(takes),
+        "tags": _by_tag(extension, takes),
     }
 
 
-def _by_tag(takes: list[Any]) -> dict[str, Any]:
-    """Return the sum of the spans with each tag that the body gave, as dask merges them.
+def _by_tag(extension: Any, takes: list[Any]) -> dict[str, Any]:
+    """Return the sum of the spans with each tag that the body gave, as dask finds and merges them.
 
     A span within another one of the same tag is in the sum already. dask's own search leaves it out
     also if the other one is around the test.
     """
-    spans = [(take, span) for take in takes for span in take.traverse_spans()]
-    given = {span.id: span.name[len(take.name) :] for take, span in spans}
-    return {
-        tag: _merged(
-            [
-                span
-                for _, span in spans
-                if tag in given[span.id] and tag not in given[span.parent.id]
-            ]
-        )
-        for tag in dict.fromkeys(tag for tags in given.values() for tag in tags)
+    given = {
+        span.id: span.name[len(take.name) :] for take in takes for span in take.traverse_spans()
     }
+    of_body = [span for span in extension.spans.values() if span.id in given]
+    outermost: dict[str, list[Any]] = {}
+    for span in sorted(of_body, key=lambda span: len(span.name)):  # sums hang on the order
+        for tag in given[span.id]:
+            if tag not in given[span.parent.id]:
+                outermost.setdefault(tag, []).append(span)
+    return {tag: _merged(spans) for tag, spans in outermost.items()}
 
 
 def _merged(spans: list[Any]) -> dict[str, Any]:
