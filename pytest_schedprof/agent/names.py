@@ -120,9 +120,8 @@ def module_of_file(file: str) -> str:
     if file.startswith("<frozen "):
         return file[len("<frozen ") : -1]
     path = file.replace("\\", "/")
-    entries = [
-        entry for entry in sys.path if isinstance(entry, str) and entry
-    ]  # imports skip others
+    # Imports pass over what is no text, such as a Path.
+    entries = [entry for entry in sys.path if isinstance(entry, str) and entry]
     for entry in sorted(entries, key=len, reverse=True):
         prefix = entry.replace("\\", "/").rstrip("/") + "/"
         if path.startswith(prefix):
