@@ -106,7 +106,8 @@ class Schedulers(OwnProcess):
     def living(self) -> list[Scheduler]:
         living = [
             scheduler
-            for scheduler in list(Scheduler._instances)
+            # `gen_cluster` makes distributed forget those that ran before it.
+            for scheduler in {*Scheduler._instances, *self._begun_at}
             # Others of earlier tests may be in memory.
             if scheduler not in self._counted and scheduler.status not in GONE
         ]

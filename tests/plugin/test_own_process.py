@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -179,7 +180,7 @@ def session(
     """A session under dask's own leak checks, and with warnings as errors."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ELSEWHERE", cluster.address)
-        patch.setenv("PYTHONPATH", str(Path(injection.__file__).parent))
+        patch.setenv("PYTHONPATH", str(Path(injection.__file__).parent), prepend=os.pathsep)
         yield Finished(tmp_path_factory.mktemp("session"), SESSION)
 
 
@@ -260,6 +261,12 @@ def test_scheduler_of_a_local_cluster_in_a_thread(session: Finished) -> None:
     # One long call for 1500 tasks. On a core that many processes share py-spy gets its turn only
     # when short calls are over, and may see none of 3000.
     assert "distributed.scheduler:Scheduler.update_graph" in functions
+
+
+def test_tasks_are_the_tests_own_beside_a_scheduler_that_lives_on(session: Finished) -> None:
+    """`gen_cluster` makes distributed forget the other one meanwhile."""
+    result = session.results()["test_beside_an_idle_one"]
+    assert result.backends[0].window.tasks == 100
 
 
 def test_a_client_of_a_scheduler_elsewhere_gets_other_advice(session: Finished) -> None:
