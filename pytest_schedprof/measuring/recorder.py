@@ -208,15 +208,23 @@ class Recorder:
         self.errors.append(SchedulerLostError(f"{death}; its profile is lost"))
 
     def _close(self, opened: _Open, client: dict[str, float]) -> SegmentRecord:
-        self._settle()
-        after = self.control.call(facts.close_window)
-        segment = replace(_segment_between(opened.before, after), scale=self._scale, client=client)
+        try:
+            self._settle()
+            after = self.control.call(facts.close_window)
+        except SchedulerLostError:
+            raise
+        except Exception:  # recordings that go on would be in the way of the next test's
+            self._abandon(opened)
+            raise
         raw: dict[str, RawProfile] = {}
         for name, recording in reversed(opened.recordings.items()):
             with self._keeping_trouble():
                 raw[name] = recording.stop(timeout_s=self.timeout_s)
         workers = dict(opened.unwatch_workers())  # the scheduler passes the question on
-        return SegmentRecord(replace(segment, workers=workers), raw)
+        segment = _segment_between(opened.before, after)
+        return SegmentRecord(
+            replace(segment, scale=self._scale, client=client, workers=workers), raw
+        )
 
     def _settle(self) -> None:
         """Wait until the scheduler has finished earlier work, if a backend would measure it."""

@@ -288,10 +288,14 @@ def take_hook(dask_scheduler: Any = None) -> None:
     sys.settrace(None)
 
 
+def counting(control: Control) -> Recorder:
+    return Recorder(control, [CountsBackend(rate_hz=100, options={})], 200.0)
+
+
 def test_counts_are_doubted_if_another_tool_took_the_hook(
     cluster: LocalProcesses, control: Control
 ) -> None:
-    recorder = Recorder(control, [CountsBackend(rate_hz=100, options={})], 200.0)
+    recorder = counting(control)
     with Client(cluster.address) as client, recorder.round():
         control.call(take_hook)
         wait(client.map(inc, range(TASKS), pure=False))
@@ -299,6 +303,44 @@ def test_counts_are_doubted_if_another_tool_took_the_hook(
     ((segment,),) = recorder.rounds
     made = r"counts saw \d+ of the scheduler's [1-9]\d\d transitions: another tool"
     assert re.match(made, segment.raw["counts"].doubt)
+
+
+def reset_transitions(dask_scheduler: Any = None) -> None:
+    dask_scheduler.transition_counter = 0
+
+
+def take_prefixes(dask_scheduler: Any = None) -> None:
+    dask_scheduler.prefixes_taken = dask_scheduler.task_prefixes
+    del dask_scheduler.task_prefixes
+
+
+def put_prefixes_back(dask_scheduler: Any = None) -> None:
+    dask_scheduler.task_prefixes = dask_scheduler.__dict__.pop("prefixes_taken")
+
+
+def test_recordings_end_if_the_schedulers_counters_were_reset(
+    cluster: LocalProcesses, control: Control
+) -> None:
+    recorder, following = (counting(control) for _ in range(2))
+    with Client(cluster.address) as client:
+        wait(client.map(inc, range(5), pure=False))
+        with recorder.round():
+            control.call(reset_transitions)
+    assert "counters ran backwards" in str(recorder.errors[0])
+    with following.round():
+        pass
+    assert following.errors == []
+
+
+def test_recordings_end_if_the_schedulers_counters_cannot_be_read(control: Control) -> None:
+    recorder, following = (counting(control) for _ in range(2))
+    with recorder.round():
+        control.call(take_prefixes)
+    control.call(put_prefixes_back)
+    assert "task_prefixes" in str(recorder.errors[0])
+    with following.round():
+        pass
+    assert following.errors == []
 
 
 BEFORE_OF_ROUND = "SchedulerState._add_to_processing"
