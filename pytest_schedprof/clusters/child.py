@@ -150,9 +150,13 @@ class Child:
 
     def _forked(self) -> Forked | None:
         """Let a fork server start the process, which then need not import distributed."""
+        try:
+            directory = os.getcwd()
+        except FileNotFoundError:  # a test has removed it
+            directory = os.sep
         order = {
             "arguments": [str(self.log.parent), *places_of(sys.path, self._interpreter)],
-            "directory": os.getcwd(),
+            "directory": directory,
             "environment": self._environment,
         }
         command = command_of_server(self._interpreter)

@@ -69,7 +69,9 @@ NOTHING_SEARCHED = (
 )
 
 
-def complaint(record: Result, directory: Path | None, plan: Plan, command: str) -> str | None:
+def complaint(
+    record: Result, directory: Path | None, plan: Plan, command: str, start: Path
+) -> str | None:
     """Say why a test that passed must fail: trouble, or limits; None if it need not fail.
 
     Args:
@@ -77,10 +79,11 @@ def complaint(record: Result, directory: Path | None, plan: Plan, command: str) 
         directory: of its artifacts.
         plan: of the test.
         command: that runs the test again.
+        start: the directory in which commands are given, whatever the test's own is now.
     """
     is_strict = plan.settings.strict
     page = directory / PAGE if directory else None
-    lines = [*record.troubles, *broken(record, page, is_strict=is_strict)]
+    lines = [*record.troubles, *broken(record, page, start, is_strict=is_strict)]
     binding = [comparison for comparison in record.comparisons if comparison.is_binding]
     commit = f" ({record.baseline_commit})" if record.baseline_commit else ""
     since = f"{record.baseline!r}{commit}"
@@ -97,7 +100,7 @@ def complaint(record: Result, directory: Path | None, plan: Plan, command: str) 
             for comparison in unsure
         ]
     if rises:
-        test, runs = shlex.quote(record.test_id), os.path.relpath(plan.settings.dir)
+        test, runs = shlex.quote(record.test_id), os.path.relpath(plan.settings.dir, start)
         by_dir, by_run = (
             "" if runs == option_named("dir").default else f" {option} {shlex.quote(runs)}"
             for option in ("--dir", "--run")
@@ -109,10 +112,12 @@ def complaint(record: Result, directory: Path | None, plan: Plan, command: str) 
     return printable("\n".join(lines)) or None
 
 
-def broken(record: Result, file: Path | None, *, is_strict: bool) -> list[str]:
+def broken(
+    record: Result, file: Path | None, start: Path | str = os.curdir, *, is_strict: bool
+) -> list[str]:
     """Return a line for each limit that makes the test fail, with the file that shows more."""
     failing = {Verdict.FAIL, *([Verdict.INCONCLUSIVE] if is_strict else [])}
-    place = f"; see {min(str(file), os.path.relpath(file), key=len)}" if file else ""
+    place = f"; see {min(str(file), os.path.relpath(file, start), key=len)}" if file else ""
     return [
         f"schedprof: limit {'broken' if limit.verdict is Verdict.FAIL else 'inconclusive'}: "
         f"{describe(limit)}{place}"

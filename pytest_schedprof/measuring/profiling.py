@@ -253,13 +253,14 @@ class ProfiledTest:
         """What went wrong while the test was profiled and judged."""
         return self._tested.assessment.errors
 
-    def complaint(self, command: str) -> str | None:
+    def complaint(self, command: str, start: Path) -> str | None:
         """Say why a test that passed must fail; None if it need not fail.
 
         Args:
             command: that runs the test again.
+            start: the directory in which commands are given.
         """
-        return complaint(self.record("passed"), self.directory, self.plan, command)
+        return complaint(self.record("passed"), self.directory, self.plan, command, start)
 
     def begin(self) -> None:
         """Store a record of a test that does not end: it stays if the session is killed."""

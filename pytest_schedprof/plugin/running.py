@@ -166,12 +166,17 @@ def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
             error.add_note(f"schedprof: under seed {seed}: {story(item, seed)}")
         raise
     # Only of a test that passed: a body that failed has left by the `finally` above.
-    if complaint := profiled.complaint(_command(item)):
+    if complaint := _complaint(item, profiled):
         pytest.fail(complaint, pytrace=False)
     is_checked = plan.settings.check and profiled.is_calm and not profiled.unprofiled
     if is_checked and (parting := check(item.runtest, seed)):
         pytest.fail(parting, pytrace=False)
     return outcome
+
+
+def _complaint(item: pytest.Item, profiled: ProfiledTest) -> str | None:
+    """Say why a test that passed must fail; None if it need not fail."""
+    return profiled.complaint(_command(item), item.config.invocation_params.dir)
 
 
 def _command(item: pytest.Item) -> str:
@@ -329,7 +334,7 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
         return
     complaint = None
     try:
-        complaint = profiled.complaint(_command(item))
+        complaint = _complaint(item, profiled)
         if profiled.errors and hasattr(report, "wasxfail"):  # it was marked for another failure
             del report.wasxfail
             report.outcome, report.longrepr = "failed", "\n".join(map(str, profiled.errors))

@@ -315,6 +315,30 @@ def test_last(schedprof_scheduler):
     result.stdout.fnmatch_lines(["*unexpected RuntimeError: BROKEN*"])
 
 
+def test_of_a_test_that_leaves_its_directory_paths_are_from_where_the_session_began(
+    project: Project,
+) -> None:
+    """Also if that directory is gone by then."""
+    result = project.run_test(
+        """
+import dask
+
+@pytest.mark.schedprof("client_bytecodes <= 1", backend="counts")
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_it(is_removed, tmp_path):
+    # Not by monkeypatch, which would come back before the test is judged.
+    os.chdir(tmp_path)
+    if is_removed:
+        tmp_path.rmdir()
+    dask.delayed(inc)(1)
+"""
+    )
+    result.assert_outcomes(failed=2)
+    broken = "schedprof: limit broken: client_bytecodes <= 1: *; see .schedprof/*/index.html"
+    result.stdout.fnmatch_lines([broken, broken])
+    assert len(project.results()) == 2
+
+
 def test_what_a_test_breaks_in_the_thread_that_watches_its_cluster(project: Project) -> None:
     project.run_test(
         """

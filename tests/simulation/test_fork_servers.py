@@ -90,6 +90,18 @@ def test_process_is_as_if_this_one_had_started_it(
 
 
 @pytest.mark.slow
+def test_process_has_a_directory_though_this_ones_was_removed(
+    servers: ForkServers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    place = tmp_path / "removed"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    place.rmdir()
+    with started() as cluster:
+        assert ask(cluster)[0] == os.sep
+
+
+@pytest.mark.slow
 def test_what_distributed_reads_when_it_is_imported_has_a_server_of_its_own(
     servers: ForkServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
