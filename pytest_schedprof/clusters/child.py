@@ -31,6 +31,7 @@ from pytest_schedprof.clusters.fork_server import CONFIGURATION, SERVERS, Forked
 from pytest_schedprof.clusters.interpreters import (
     environment_elsewhere,
     homes_of_dask,
+    import_path,
     session_paths,
 )
 from pytest_schedprof.clusters.process import QUESTION, TELL_PLACE
@@ -155,7 +156,7 @@ class Child:
         except FileNotFoundError:  # a test has removed it
             directory = os.sep
         order = {
-            "arguments": [str(self.log.parent), *places_of(sys.path, self._interpreter)],
+            "arguments": [str(self.log.parent), *places_of(import_path(), self._interpreter)],
             "directory": directory,
             "environment": self._environment,
         }
@@ -163,7 +164,7 @@ class Child:
         return SERVERS.fork(command, self._environment, order, self._opened)
 
     def _started(self, launcher: Sequence[str]) -> subprocess.Popen[bytes]:
-        command = command_of("process", str(self.log.parent), sys.path, self._interpreter)
+        command = command_of("process", str(self.log.parent), import_path(), self._interpreter)
         with self._opened() as log:
             settings, before = launched(launcher, self.log.parent)
             return subprocess.Popen(
@@ -183,7 +184,7 @@ class Child:
         """
         assert self.process.stdin is not None
         # The parent's paths, so that the child can import functions of test modules.
-        paths: dict[str, Any] = {"sys_path": sys.path}
+        paths: dict[str, Any] = {"sys_path": import_path()}
         if self._interpreter:
             paths = {"paths": asdict(session_paths()), "python": sys.version_info[:2]}
         line = json.dumps({**spec, **paths}).encode() + b"\n"

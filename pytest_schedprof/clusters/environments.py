@@ -24,7 +24,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from pytest_schedprof.clusters.interpreters import environment_elsewhere, is_site
+from pytest_schedprof.clusters.interpreters import environment_elsewhere, import_path, is_site
 from pytest_schedprof.errors import ClusterError, SettingsError, without_secrets
 
 LAYOUT = "2"
@@ -111,7 +111,7 @@ def environment_of(packages: Packages, cache: Path, deadline: float) -> Path:
             _remove_unused(cache)
             made = Path(tempfile.mkdtemp(prefix=MAKING, dir=cache))
             try:
-                make(packages, made, sys.path, deadline)
+                make(packages, made, import_path(), deadline)
                 if not python.exists():  # a directory there may have lost its interpreter
                     shutil.rmtree(place, ignore_errors=True)
                 made.rename(place)
@@ -138,7 +138,7 @@ def _remove_unused(cache: Path) -> None:
 
 def name_of(packages: Packages) -> str:
     """Return a readable name with a hash of everything that the environment depends on."""
-    this_side = sorted(f"{name}=={version}" for name, version in installed(sys.path).items())
+    this_side = sorted(f"{name}=={version}" for name, version in installed(import_path()).items())
     parts = [LAYOUT, sys.version, sys.prefix, sys.base_prefix, *packages.identity(), *this_side]
     digest = sha256("\0".join(parts).encode()).hexdigest()[:16]
     words = [*packages.requirements, *(Path(path).name for path in packages.checkouts)]
@@ -156,7 +156,7 @@ def make(packages: Packages, place: Path, path: Sequence[str], deadline: float) 
     Args:
         packages: what was named.
         place: directory of the environment.
-        path: `sys.path` of this side, whose packages come behind those of the environment.
+        path: from where this side imports, whose packages come behind those of the environment.
         deadline: by the monotonic clock.
 
     Raises:

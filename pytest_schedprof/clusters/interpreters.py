@@ -26,9 +26,14 @@ class SessionPaths:
     """Directories of installed packages, which fit one minor version of Python only."""
 
 
+def import_path() -> list[str]:
+    """Return `sys.path` as Python reads it: it skips what is no text, such as a `Path`."""
+    return [entry for entry in sys.path if isinstance(entry, str)]
+
+
 def session_paths(path: Sequence[str] | None = None) -> SessionPaths:
     """Sort the entries of `sys.path` by their position before or after the standard library."""
-    path = sys.path if path is None else path
+    path = import_path() if path is None else path
     library = _library()
     first = next((number for number, entry in enumerate(path) if entry in library), len(path))
     others = [(entry, number < first) for number, entry in enumerate(path) if entry not in library]

@@ -285,6 +285,17 @@ def test_server_that_cannot_import_is_replaced_by_what_tells_why(
         LocalProcesses(0, timeout_s=PATIENCE_S)
 
 
+@pytest.mark.parametrize("is_forked", [True, False])
+def test_what_python_skips_in_the_path_is_skipped(
+    servers: ForkServers, monkeypatch: pytest.MonkeyPatch, is_forked: bool
+) -> None:
+    monkeypatch.setattr(sys, "path", [Path(), *sys.path])
+    if not is_forked:
+        monkeypatch.setattr(servers, "fork", lambda *arguments: None)
+    with started() as cluster:
+        assert (server_of(cluster).pid == os.getpid()) is not is_forked
+
+
 def test_server_has_the_modules_of_no_test(
     servers: ForkServers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
