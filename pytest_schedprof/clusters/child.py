@@ -10,7 +10,6 @@ import _thread
 import json
 import os
 import re
-import select
 import shutil
 import signal
 import subprocess
@@ -34,7 +33,7 @@ from pytest_schedprof.clusters.interpreters import (
     import_path,
     session_paths,
 )
-from pytest_schedprof.clusters.process import QUESTION, TELL_PLACE
+from pytest_schedprof.clusters.process import QUESTION, TELL_PLACE, readable
 from pytest_schedprof.errors import BackendNotInstalledError, ClusterError
 
 THIS_SIDE = """
@@ -205,17 +204,17 @@ class Child:
             ClusterError: if one of them ends before, or this one is not ready by the deadline.
         """
         assert self.process.stdout is not None
-        streams = [stream for child in (self, needed) if child and (stream := child.process.stdout)]
+        mine = self.process.stdout.fileno()
+        others = [needed.process.stdout.fileno()] if needed and needed.process.stdout else []
         answer = b""
         while not answer.endswith(b"\n"):
-            left = deadline - time.monotonic()
-            ready = select.select(streams, [], [], left)[0] if left > 0 else []
-            if needed and needed.process.stdout in ready:  # its end, as it says no more
+            ready = readable([mine, *others], deadline - time.monotonic())
+            if needed and not ready.isdisjoint(others):  # its end, as it says no more
                 raise needed._failed("while starting")
             if not ready:
                 trouble = f"{self._whose} process was not ready in time; raise --schedprof-timeout"
                 raise ClusterError(f"schedprof: {trouble}: {self.last_error()}")
-            piece = os.read(self.process.stdout.fileno(), 65536)
+            piece = os.read(mine, 65536)
             if not piece:
                 raise self._failed("while starting")
             answer += piece
@@ -230,7 +229,7 @@ class Child:
     def has_answered(self) -> bool:
         """Whether there has been a sign of life since; also if a debugger holds the process."""
         assert self.process.stdout is not None
-        if not select.select([self.process.stdout], [], [], 0)[0]:
+        if not readable([self.process.stdout.fileno()], 0):
             return state(self.process.pid) == "t"
         if not os.read(self.process.stdout.fileno(), 100):
             raise BrokenPipeError("the process has ended")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shutil
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 from pytest_schedprof.clusters import compose_guard
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
 from pytest_schedprof.clusters.options import NOTHING, config_of, is_encrypted, with_settings
+from pytest_schedprof.clusters.process import readable
 from pytest_schedprof.errors import ClusterError, SettingsError
 
 BUILDING_S = 900.0
@@ -81,7 +81,7 @@ class Compose:
             start_new_session=True,  # a Ctrl-C is for the session, which closes this
         )
         assert self._guard.stdout is not None
-        if not select.select([self._guard.stdout], [], [], BUILDING_S)[0]:
+        if not readable([self._guard.stdout.fileno()], BUILDING_S):
             raise ClusterError(
                 f"schedprof: {self._command[0]} up was not done within {BUILDING_S:g} s; "
                 "build the images beforehand"

@@ -14,7 +14,6 @@ import atexit
 import json
 import os
 import re
-import select
 import shutil
 import signal
 import socket
@@ -82,7 +81,7 @@ class Forked:
         """
         with self._lock:
             if self.returncode is None:
-                if not select.select([self._status], [], [], timeout)[0]:
+                if not process.readable([self._status], timeout):
                     raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
                 status = os.read(self._status, 100)
                 # A server that was killed tells nothing; its processes see that, and end.
@@ -327,7 +326,7 @@ class Forking:
         """Return an order in the process that is to follow it, and None in the server's end."""
         while self._running or not self._is_let_go:
             orders = [] if self._is_let_go else [self._connection.fileno()]
-            ready, _, _ = select.select([self._session, *self._running, *orders], [], [])
+            ready = process.readable([self._session, *self._running, *orders])
             for pidfd in self._running.keys() & ready:
                 self._tell_end(pidfd)
             # An order of a session that died is followed too: its process removes its directory.
@@ -344,9 +343,7 @@ class Forking:
             return
         deadline = time.monotonic() + LEAVING_S
         left = {*self._running}
-        while left and (
-            ended := select.select(left, [], [], max(0, deadline - time.monotonic()))[0]
-        ):
+        while left and (ended := process.readable(left, deadline - time.monotonic())):
             left.difference_update(ended)
         for pidfd in left:
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)

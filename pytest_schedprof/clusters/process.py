@@ -18,6 +18,7 @@ import shutil
 import signal
 import sys
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -29,6 +30,15 @@ QUESTION, SIGN = b"?", b"!"
 TELL_PLACE = getattr(signal, "SIGURG", None)
 """Lets a process write to its log where its first thread is, also while that has the interpreter's
 lock. Nobody else uses it, and it does no harm where nobody listens."""
+
+
+def readable(descriptors: Iterable[int], timeout_s: float | None = None) -> set[int]:
+    """Wait until some can be read or have ended; `select` refuses descriptors from 1024 on."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    milliseconds = None if timeout_s is None else max(0.0, timeout_s * 1000)
+    return {descriptor for descriptor, _ in poll.poll(milliseconds)}
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -283,6 +284,20 @@ def test_server_that_cannot_import_is_replaced_by_what_tells_why(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(Exception, match="exited with 1 while starting: ImportError: planted"):
         LocalProcesses(0, timeout_s=PATIENCE_S)
+
+
+@pytest.mark.slow
+def test_cluster_of_a_process_with_many_open_files(servers: ForkServers) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        with started() as cluster:
+            assert ask(cluster)[-1] == cluster.pid
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 @pytest.mark.parametrize("is_forked", [True, False])
