@@ -241,9 +241,6 @@ def _has_failed(item: pytest.Item) -> bool:
 
 def _profiled(item: pytest.Item, plan: Plan) -> ProfiledTest:
     """Profile the scheduler of the test's fixture, or else schedulers in this process."""
-    scheduler = item.stash.get(SCHEDULER, None) or InProcess(
-        plan.needs_scheduler, may_be_virtual=is_possible(plan)
-    )
     other_scheduler = item.stash.get(OTHER_SCHEDULER, None)
     module = getattr(item, "module", None)
     if plan.launcher and SCHEDULER in item.stash and module:
@@ -252,6 +249,10 @@ def _profiled(item: pytest.Item, plan: Plan) -> ProfiledTest:
         for slow in filter(None, (item.stash[SCHEDULER], other_scheduler)):
             slow.import_early(module.__name__)
     callbacks = _callbacks_of(item.config) if plan.needs(Need.CALLBACKS) else []
+    # Last, because it patches dask until the test ends, and a user's hook may raise.
+    scheduler = item.stash.get(SCHEDULER, None) or InProcess(
+        plan.needs_scheduler, may_be_virtual=is_possible(plan)
+    )
     return ProfiledTest(
         item.nodeid,
         replace(plan, kind=scheduler.cluster.kind),

@@ -242,6 +242,29 @@ def test_it():
 """
 
 
+def test_a_hook_that_fails_leaves_nothing_patched(project: Project) -> None:
+    (project.path / "conftest.py").write_text("def pytest_schedprof_callbacks(): 1 / 0")
+    result = project.run_test(
+        """
+import dask
+from dask.callbacks import Callback
+from distributed import Scheduler
+
+closing = Scheduler.close
+
+@pytest.mark.schedprof(evidence="local")
+def test_it():
+    dask.delayed(inc)(1).compute(scheduler="sync")
+
+def test_next():
+    assert Scheduler.close is closing
+    assert not Callback.active
+"""
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["conftest.py:1: ZeroDivisionError"])
+
+
 def on_terminal(project: Project, *arguments: str) -> str:
     """Return what a session writes to a terminal."""
     ours, theirs = pty.openpty()
