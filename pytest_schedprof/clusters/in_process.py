@@ -341,9 +341,18 @@ def _patch(
     after: Callable[[Any], None] = lambda scheduler: None,
 ) -> None:
     method = getattr(owner, name)
+    is_over = False
+
+    def end() -> None:
+        nonlocal is_over
+        is_over = True
+
+    undo.callback(end)
 
     @functools.wraps(method)
     async def patched(scheduler: Any, *args: Any, **keywords: Any) -> Any:
+        if is_over:  # a test's monkeypatch has put this back later, for good
+            return await method(scheduler, *args, **keywords)
         before(scheduler)
         result = await method(scheduler, *args, **keywords)
         after(scheduler)

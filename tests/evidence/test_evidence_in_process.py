@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
 import pytest
+from distributed import Scheduler
 from support import Project
 
+from pytest_schedprof.clusters.in_process import Observer, observing
 from pytest_schedprof.evidence.in_process import NO_WORKER
 from pytest_schedprof.model.evidence import MemorySamples, Spans, TaskStream, WorkerTransfers
 
@@ -118,3 +121,30 @@ def test_schedulers_of_the_tests_own_process(project: Project, read: Any) -> Non
     assert goes_on.backends[0].window.tasks == 1
     assert not any(kind.missing for kind in goes_on.evidence)
     assert len(read("test_one_that_goes_on", "tasks.json", TaskStream).tasks) == 2
+
+
+class Noting(Observer):
+    def __init__(self) -> None:
+        self.schedulers: list[Scheduler] = []
+
+    def begin(self, scheduler: Scheduler) -> None:
+        self.schedulers.append(scheduler)
+
+
+async def start() -> None:
+    async with Scheduler(host="127.0.0.1", dashboard=False):
+        pass
+
+
+def test_an_observer_that_has_ended_stays_so_if_a_monkeypatch_puts_its_patch_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    during, after = Noting(), Noting()
+    monkeypatch.setattr(Scheduler, "start_unsafe", Scheduler.start_unsafe)  # until this test ends
+    with observing(during):
+        asyncio.run(start())
+    with pytest.MonkeyPatch.context() as theirs, observing(after):
+        theirs.setattr(Scheduler, "start_unsafe", None)
+    asyncio.run(start())
+    assert len(during.schedulers) == 1
+    assert after.schedulers == []
