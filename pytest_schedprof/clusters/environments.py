@@ -86,7 +86,7 @@ def default_cache() -> Path:
     """Return the directory of environments in the user's cache directory.
 
     Raises:
-        SettingsError: if the user has none.
+        SettingsError: if this user has none, as in a container that runs as any user.
     """
     try:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -346,13 +346,15 @@ MAKING_S = 900.0
 """Time limit for making an environment: packages may have to be built."""
 
 
-def interpreter_for(spec: str, cache: Path, timeout_s: float = MAKING_S) -> Interpreter:
+def interpreter_for(
+    spec: str, cache: Path | None = None, timeout_s: float = MAKING_S
+) -> Interpreter:
     """Return the interpreter that a text names, or one with the packages that it names.
 
     Args:
         spec: an interpreter or its environment's directory; or requirements and source
             checkouts, for which an environment is made.
-        cache: directory of cached environments.
+        cache: directory of cached environments, or None for the user's.
         timeout_s: for making a new environment.
 
     Raises:
@@ -363,7 +365,7 @@ def interpreter_for(spec: str, cache: Path, timeout_s: float = MAKING_S) -> Inte
     label = repr(str(path))
     if isinstance(path, Packages):
         label = repr(spec.strip())
-        path = environment_of(path, cache, time.monotonic() + timeout_s)
+        path = environment_of(path, cache or default_cache(), time.monotonic() + timeout_s)
     try:
         facts = _facts(path, label)
         python, versions = facts["python"], facts.get("versions")

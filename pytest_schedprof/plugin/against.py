@@ -15,7 +15,7 @@ import pytest
 
 from pytest_schedprof.clusters import KINDS, option_names
 from pytest_schedprof.clusters.contract import ClusterRequest
-from pytest_schedprof.clusters.environments import default_cache, interpreter_for
+from pytest_schedprof.clusters.environments import interpreter_for
 from pytest_schedprof.clusters.options import (
     check_cluster_options,
     check_known_to_dask,
@@ -152,7 +152,7 @@ def prepare_against(config: pytest.Config, against: str) -> None:
         config.stash[OTHER_SETTINGS] = settings
         text = f"{against} and the same code"
     else:
-        interpreter = config.stash[INTERPRETER] = interpreter_for(against, default_cache())
+        interpreter = config.stash[INTERPRETER] = interpreter_for(against)
         versions = ", ".join(f"{name} {version}" for name, version in interpreter.versions.items())
         text = f"{versions} on Python {interpreter.python}: {interpreter.path}"
     config.stash[AGAINST_WHAT] = text

@@ -221,6 +221,19 @@ def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         interpreter_for(wheel(tmp_path, "one", "1"), tmp_path / "file" / "cache", MAKING_S)
 
 
+def test_without_a_home_directory_only_what_is_made_needs_a_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container that runs as any user."""
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
+    with pytest.raises(SettingsError, match="no home directory .* set XDG_CACHE_HOME"):
+        interpreter_for(wheel(tmp_path, "one", "1"))
+    python = script(tmp_path, answer(rest=NEW))
+    assert interpreter_for(python, timeout_s=1.0).path == Path(python)
+
+
 def script(path: Path, said: str) -> str:
     """Write a program that is not Python and prints this; return its path."""
     file = path / "python"
@@ -234,6 +247,7 @@ def answer(implementation: str = "CPython", python: str = "3.11.7", rest: str = 
 
 
 OLD = ', "versions": {"dask": "2023.1.0", "distributed": "2023.1.0"}'
+NEW = ', "versions": {"dask": "2026.7.0", "distributed": "2026.7.0"}'
 NONE = ', "trouble": "ModuleNotFoundError: No module named distributed"'
 
 
