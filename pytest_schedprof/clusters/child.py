@@ -164,7 +164,14 @@ class Child:
 
     def _started(self, launcher: Sequence[str]) -> subprocess.Popen[bytes]:
         command = command_of("process", str(self.log.parent), import_path(), self._interpreter)
-        with self._opened() as log:
+        try:
+            opened = self._opened()
+        except OSError as error:
+            raise ClusterError(
+                f"schedprof: there is no place for the cluster's files: {error}; "
+                "make room, or name another directory in TMPDIR"
+            ) from error
+        with opened as log:
             settings, before = launched(launcher, self.log.parent)
             return subprocess.Popen(
                 [*before, *command],

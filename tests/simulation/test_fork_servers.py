@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -24,6 +25,7 @@ from pytest_schedprof.clusters import child, fork_server, process
 from pytest_schedprof.clusters.fork_server import Forked, ForkServers
 from pytest_schedprof.clusters.own import LocalProcesses, SimulatedCluster
 from pytest_schedprof.control.control import Control
+from pytest_schedprof.errors import ClusterError
 
 pytestmark = pytest.mark.skipif(
     not fork_server.is_possible(), reason="this system has no descriptors of processes"
@@ -275,6 +277,15 @@ def test_without_descriptors_of_processes_each_is_started_by_itself(
     monkeypatch.setattr(subprocess, "_CAN_USE_PIDFD_OPEN", False, raising=False)  # since 3.15
     with started() as cluster:
         assert psutil.Process(cluster.pid).ppid() == os.getpid()
+
+
+def test_a_cluster_without_a_place_for_its_files_is_refused_in_one_line(
+    servers: ForkServers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    with pytest.raises(ClusterError, match=r"no place for the cluster's files: .* in TMPDIR"):
+        LocalProcesses(0, timeout_s=PATIENCE_S)
 
 
 def test_server_that_cannot_import_is_replaced_by_what_tells_why(
