@@ -130,10 +130,11 @@ def environment_of(packages: Packages, cache: Path, deadline: float) -> Path:
 
 def _remove_unused(cache: Path) -> None:
     for place in cache.iterdir():
-        days = (time.time() - place.stat().st_mtime) / 86400
-        is_unfinished = place.name.startswith(MAKING) and days > UNFINISHED_DAYS
-        if is_unfinished or (NAME.fullmatch(place.name) and days > UNUSED_DAYS):
-            shutil.rmtree(place, ignore_errors=True)
+        with suppress(OSError):  # it may be a dangling link, or another session removes it
+            days = (time.time() - place.stat().st_mtime) / 86400
+            is_unfinished = place.name.startswith(MAKING) and days > UNFINISHED_DAYS
+            if is_unfinished or (NAME.fullmatch(place.name) and days > UNUSED_DAYS):
+                shutil.rmtree(place, ignore_errors=True)
 
 
 def name_of(packages: Packages) -> str:

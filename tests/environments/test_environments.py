@@ -199,14 +199,15 @@ def test_an_environment_is_made_once_also_by_two_sessions_at_a_time(tmp_path: Pa
 def test_what_cannot_be_made_leaves_nothing_and_what_is_unused_is_removed(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     old, new = cache / f"old-{0:016x}", cache / f"new-{0:016x}"
-    foreign = cache / "somebody else's"
+    foreign, dangling = cache / "somebody else's", cache / "dangling"
     for path in (old, new, foreign, cache / "making-left"):
         path.mkdir(parents=True)
         os.utime(path, (0, 0))
     os.utime(new)
+    dangling.symlink_to("nothing")
     with pytest.raises(ClusterError, match=r"nothing\.whl"):
         interpreter_for(f"one @ {(tmp_path / 'nothing.whl').as_uri()}", cache, MAKING_S)
-    assert set(cache.iterdir()) == {new, foreign}
+    assert set(cache.iterdir()) == {new, foreign, dangling}
 
 
 def test_making_ends_in_time(tmp_path: Path) -> None:
