@@ -27,6 +27,7 @@ from distributed.core import Status
 from pytest_schedprof.agent import facts, names
 from pytest_schedprof.agent.patches import replace
 from pytest_schedprof.agent.recordings import OwnProcess
+from pytest_schedprof.clusters.attached import AttachedCluster
 from pytest_schedprof.control.control import Line
 from pytest_schedprof.control.reachability import complete
 from pytest_schedprof.errors import ClusterError, NoSchedulerError, SchedprofError
@@ -211,8 +212,8 @@ class InProcess:
         self.window: Any = None
         is_virtual = may_be_virtual and not self.schedulers.has_client
         self.schedulers.is_in_turns = is_virtual
-        kind = OWN_VIRTUAL if is_virtual else IN_PROCESS
-        self.cluster = SimpleNamespace(kind=kind, death=self.death)
+        self.cluster = AttachedCluster(self.address)
+        self.cluster.kind = OWN_VIRTUAL if is_virtual else IN_PROCESS
         self.control: Any = self
         self.description: dict[str, Any] = {
             "pid": os.getpid(),
@@ -261,9 +262,6 @@ class InProcess:
             )
         need = f", and {self._needs_scheduler} needs one" if self._needs_scheduler else ""
         return f"no scheduler ran in its own process{need}; {TAKE_THE_FIXTURE}"
-
-    def death(self, patience_s: float = 0) -> None:
-        """Return None: the scheduler's process is the test's own."""
 
 
 class Observer:

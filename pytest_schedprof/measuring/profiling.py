@@ -356,8 +356,7 @@ class ProfiledTest:
     def _keep_log(self) -> None:
         """Keep the log of a scheduler that was lost, which is deleted with its cluster."""
         assessment = self._tested.assessment
-        # A user's own class of clusters may lack this.
-        log: bytes = getattr(self._tested.scheduler.cluster, "log", bytes)()
+        log = self._tested.scheduler.cluster.log()
         if self.directory is None or not log:
             return
         try:

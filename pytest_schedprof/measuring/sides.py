@@ -71,8 +71,7 @@ class Side:
     @contextmanager
     def run(self, body_run: BodyRun) -> Iterator[None]:
         gathered = self.gathering.around(body_run.scale) if body_run.has_evidence else nullcontext()
-        # A user's own class of clusters may lack this, and the options below.
-        getattr(self.scheduler.cluster, "begin_round", lambda: None)()
+        self.scheduler.cluster.begin_round()
         window = CurrentWindow.of(self.recorder.measure, self.is_in_process)
         with gathered, self.recorder.round(body_run.backends, body_run.scale), window:
             yield
@@ -104,7 +103,7 @@ class Side:
                 address=self.scheduler.address,
                 workers=len(description["workers"]),
                 threads=description["threads"],
-                options=dict(getattr(cluster, "options", {})),
+                options=dict(cluster.options),
             ),
             environment=self.environment,
             confidence=CONFIDENCE,
