@@ -20,7 +20,6 @@ from typing import Any, TextIO
 
 from distributed import Scheduler, SchedulerPlugin, utils, versions
 from distributed.comm.inproc import global_manager
-from distributed.scheduler import TaskGroup
 from distributed.worker_state_machine import StateMachineEvent, TaskState, WorkerState
 from tornado.ioloop import IOLoop
 from tornado.iostream import IOStream
@@ -29,6 +28,7 @@ from pytest_schedprof.agent.decisions import WORLD
 from pytest_schedprof.virtual.behaviour import read_behaviour, read_trait
 from pytest_schedprof.virtual.loop import AtOnce, Turns, VirtualLoop, replace_clocks
 from pytest_schedprof.virtual.orders import order_graphs, order_requests
+from pytest_schedprof.virtual.sameness import hash_by_names
 from pytest_schedprof.virtual.server import VirtualServer, leave_out_readings
 from pytest_schedprof.virtual.worker import VirtualWorker, name_for_scheduler
 from pytest_schedprof.virtual.world import Faults, World
@@ -53,7 +53,7 @@ async def serve(spec: dict[str, Any], answer: TextIO, parent_gone: asyncio.Futur
     utils._offload_executor = AtOnce()  # type: ignore[assignment]
     _fix_chance(int(spec["options"].get("seed", 0)))
     _name_addresses()
-    _order_sets()
+    hash_by_names()
     leave_out_debugging()
     scheduler = Scheduler(**_scheduler_options(spec))
     leave_out_readings(scheduler)
@@ -91,17 +91,6 @@ def _fix_chance(seed: int) -> None:
     random.seed(seed)
     source = random.Random(f"{seed}:names")
     uuid.uuid4 = lambda: uuid.UUID(int=source.getrandbits(128), version=4)
-
-
-def _order_sets() -> None:
-    """Let the order of a worker's sets of tasks depend on keys, not on places in memory.
-
-    The same holds for the scheduler's sets of groups: a span visits its groups until one is not
-    done, which has been 228 and 261 bytecodes in runs of the same code.
-    """
-    TaskState.__hash__ = lambda task: hash(task.key)  # type: ignore[method-assign, assignment]
-    groups: Any = TaskGroup
-    groups.__hash__ = lambda group: hash(group.name)
 
 
 def _name_addresses() -> None:

@@ -132,6 +132,13 @@ from pytest_schedprof.workloads import WORKLOADS
 def test_shipped(schedprof_scheduler, name):
     WORKLOADS[name](schedprof_scheduler.client, 60)
 
+@pytest.mark.schedprof(workers=8)
+def test_retired(schedprof_scheduler):
+    client = schedprof_scheduler.client
+    futures = client.map(inc, range(80))
+    wait(futures)
+    client.retire_workers(sorted(client.nthreads())[:4])
+
 def test_own(schedprof_scheduler):
     wait([schedprof_scheduler.client.submit(inc, 1, key=key) for key in set("abcdefgh")])
 """
@@ -145,7 +152,7 @@ def test_the_hash_seed_orders_only_sets_of_the_test_itself(
     seen = []
     for seed in ("1", "random"):
         monkeypatch.setenv("PYTHONHASHSEED", seed)
-        project.run_test(SETS, *VIRTUAL).assert_outcomes(passed=5)
+        project.run_test(SETS, *VIRTUAL).assert_outcomes(passed=6)
         results = project.results()
         windows = {name: result.backends[0].window for name, result in results.items()}
         graphs = {name: window.segments[0].graphs for name, window in windows.items()}
