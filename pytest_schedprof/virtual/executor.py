@@ -314,14 +314,6 @@ class Executor:
             stimulus_id=f"task-erred-{stop}",
         )
 
-    def end_cancelled(self, keys: list[Any]) -> None:
-        """Finish cancelled tasks at once, so that their threads are free."""
-        for key in keys:
-            task = self._worker.state.tasks.get(key)
-            if key in self.timers and task is not None and task.state == "cancelled":
-                self.timers[key][0].cancel()
-                self._finish(key, task.run_id, 0.0)
-
     def gather(self, instruction: machine.GatherDep) -> None:
         """Simulate a transfer, whose bytes count as incoming until its end."""
         data = dict(self._sent(instruction))

@@ -264,8 +264,6 @@ class HollowWorker:
         op = message.pop("op")
         if op in STIMULI:
             self.handle(STIMULI[op](**message))
-            if op == "free-keys":
-                self.executor.end_cancelled(message["keys"])
         elif op == "worker-status-change":
             self.change(Status[message["status"]], message["stimulus_id"])
         elif op == "close":

@@ -271,6 +271,15 @@ def test_several_clients_and_what_they_cancel(cluster: VirtualCluster, client: C
     assert placeholder.nbytes == 28
 
 
+def test_a_cancelled_task_keeps_its_thread_until_its_end(client: Client) -> None:
+    """As a real one does: a thread cannot be stopped."""
+    start = now()
+    client.cancel(client.map(inc, range(4), pure=False))
+    assert now() - start < 0.1
+    client.submit(inc, 1, pure=False).result()
+    assert 2 <= now() - start < 2.1
+
+
 def test_workers_come_again_after_a_restart(client: Client) -> None:
     wait(client.map(inc, range(8), pure=False))
     client.restart()
