@@ -184,6 +184,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Whether something was sent to the test's process since it last had the turn."""
         self.is_away = False
         """Whether the test's process has the turn."""
+        self.rounds = 0
+        """Rounds since there was last nothing to do, or a client sent a graph."""
         self.deadline: float | None = None
         """When the next timer of the test's process is due."""
         self.aside: AbstractContextManager[Any] = nullcontext()
@@ -306,8 +308,6 @@ class _Selector(selectors.DefaultSelector):
         super().__init__()
         self._loop = loop
         self._moves = 0
-        self._rounds = 0
-        """Rounds of the loop since it last had nothing to do."""
         self._is_drained = False
         """Whether all that the test's process sent in its last turn has been read."""
 
@@ -315,8 +315,8 @@ class _Selector(selectors.DefaultSelector):
         """Return what can be read or written; move the clock if nothing can."""
         # While callbacks are ready, nothing is read.
         is_busy = (timeout is not None and timeout <= 0) or self._loop.has_due()
-        self._rounds = self._rounds + 1 if is_busy else 0
-        if self._rounds > MOST_ROUNDS and self._loop.turns is not None:
+        self._loop.rounds = self._loop.rounds + 1 if is_busy else 0
+        if self._loop.rounds > MOST_ROUNDS and self._loop.turns is not None:
             raise StuckError(tell_standstill(names_at_work(asyncio.all_tasks(self._loop))))
         events = [] if is_busy else self._look()
         self._loop.ripen()

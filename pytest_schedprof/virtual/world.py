@@ -138,7 +138,7 @@ class World:
 
     def sent(self, graph: Mapping[Any, Any]) -> None:
         """Note a graph that a client sent."""
-        self.quiet_since = self.loop.now
+        self.quiet_since, self.loop.rounds = self.loop.now, 0
         self.journal.sent(graph)
 
     def begin_log(self) -> None:

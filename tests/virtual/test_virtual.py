@@ -239,6 +239,19 @@ def test_time_passes_while_the_test_polls_the_scheduler() -> None:
             pass
 
 
+@by_value
+def lose_patience(dask_scheduler: Any = None) -> None:
+    from pytest_schedprof.virtual import loop
+
+    loop.MOST_ROUNDS = 200
+
+
+def test_however_many_graphs_are_sent_at_one_time_is_no_standstill(client: Client) -> None:
+    """The scheduler takes two rounds of its loop for each."""
+    client.run_on_scheduler(lose_patience)
+    wait([client.submit(inc, 1, pure=False) for _ in range(200)])
+
+
 def test_who_waits_for_a_thread_or_a_callback_waits_for_the_cluster(client: Client) -> None:
     seen: list[Any] = []
     thread = threading.Thread(target=lambda: seen.append(client.submit(inc, 1).result()))
