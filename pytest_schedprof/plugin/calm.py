@@ -10,9 +10,10 @@ from __future__ import annotations
 import gc
 import os
 import shlex
+import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from inspect import iscoroutinefunction
 from itertools import count, pairwise
@@ -24,7 +25,7 @@ import pytest
 
 from pytest_schedprof.clusters.fork_server import SERVERS
 from pytest_schedprof.model.result import VIRTUAL
-from pytest_schedprof.plugin.stash import NOT_CALM
+from pytest_schedprof.plugin.stash import NOT_CALM, TMP_FILES
 from pytest_schedprof.virtual import threads
 from pytest_schedprof.virtual.relay import Event, RefusalError, Relay, difference
 from pytest_schedprof.virtual.threads import LAUNCH, PYTEST
@@ -123,12 +124,29 @@ def is_possible(plan: Plan) -> bool:
     return is_meant and all(backend.is_reproduced for backend in plan.backends)
 
 
-def check(body: Callable[[], None], seed: int | None) -> str:
+def tmp_files(item: pytest.Item) -> frozenset[Path]:
+    """Return what is in the directory `tmp_path` of a test, if it has one."""
+    place = getattr(item, "funcargs", {}).get("tmp_path")
+    return frozenset(place.iterdir() if isinstance(place, Path) and place.is_dir() else ())
+
+
+def forget_files(item: pytest.Item) -> None:
+    """Empty `tmp_path` of what earlier runs of the body left there."""
+    before = item.stash[TMP_FILES]
+    for left in tmp_files(item) - before:
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink()
+
+
+def check(item: pytest.Item, seed: int | None) -> str:
     """Run the body of a test twice; return in words where the runs differ, if they do."""
     journals: tuple[list[Event], list[Event]] = ([], [])
     for journal in journals:
+        forget_files(item)
         with clean_process(), virtual_time(seed, journal):
-            body()
+            item.runtest()
     return difference(*journals)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pytest_schedprof.plugin.calm import clean_process, virtual_time
+from pytest_schedprof.plugin.calm import clean_process, forget_files, virtual_time
 from pytest_schedprof.virtual.races import (
     Statement,
     calling_before,
@@ -114,6 +114,7 @@ def _failure(
     visit: Callable[[Relay], None] = lambda relay: None,
 ) -> Failure | None:
     """Run the body of a test, with visits before a statement; return how it fails, if it does."""
+    forget_files(item)
     try:
         with clean_process(), virtual_time(weather) as relay:
             visiting = partial(visit, relay)

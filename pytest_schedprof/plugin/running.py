@@ -31,7 +31,14 @@ from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
 from pytest_schedprof.measuring.settings import Settings
 from pytest_schedprof.measuring.sides import Side
-from pytest_schedprof.plugin.calm import check, clean_process, is_possible, virtual_time
+from pytest_schedprof.plugin.calm import (
+    check,
+    clean_process,
+    forget_files,
+    is_possible,
+    tmp_files,
+    virtual_time,
+)
 from pytest_schedprof.plugin.collecting import collector_of
 from pytest_schedprof.plugin.races import story
 from pytest_schedprof.plugin.stash import (
@@ -39,6 +46,7 @@ from pytest_schedprof.plugin.stash import (
     OTHER_SCHEDULER,
     PROFILED,
     SCHEDULER,
+    TMP_FILES,
     run_of,
 )
 from pytest_schedprof.report.junit import pack, properties_of
@@ -153,6 +161,7 @@ def arguments_for_run(item: pytest.Item, body_run: BodyRun, side: Side) -> Itera
 def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
     """Record the run of the body that pytest makes, and make the other runs of the plan."""
     profiled = item.stash[PROFILED] = _profiled(item, plan)
+    item.stash[TMP_FILES] = tmp_files(item)
     profiled.begin()
     is_drawn = "seed" in dict(plan.settings.cluster_option)
     seed = seed_of(plan.settings) if is_drawn else None
@@ -169,7 +178,7 @@ def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
     if complaint := _complaint(item, profiled):
         pytest.fail(complaint, pytrace=False)
     is_checked = plan.settings.check and profiled.is_calm and not profiled.unprofiled
-    if is_checked and (parting := check(item.runtest, seed)):
+    if is_checked and (parting := check(item, seed)):
         pytest.fail(parting, pytrace=False)
     return outcome
 
@@ -211,11 +220,13 @@ def _run_body(
             if _has_failed(item):
                 break
             profiled.keep_rounds()
+            forget_files(item)
             with clean(), arguments_for_run(item, body_run, side), in_time():
                 item.runtest()
         profiled.is_whole = not _has_failed(item)
     except RefusalError as error:
         profiled.refuse(str(error))
+        forget_files(item)
         return item.runtest()
     except TimeoutError as error:
         backends = ", ".join(profiled.plan.settings.backend)

@@ -85,6 +85,9 @@ OTHER_SCHEDULER: pytest.StashKey[SchedulerUnderTest] = pytest.StashKey()
 
 PROFILED: pytest.StashKey[ProfiledTest] = pytest.StashKey()
 
+TMP_FILES: pytest.StashKey[frozenset[Path]] = pytest.StashKey()
+"""What fixtures put into `tmp_path`, which is all that each run of the body must find there."""
+
 HAS_FAILED_SUBTEST: pytest.StashKey[bool] = pytest.StashKey()
 """Whether a subtest of the body that is running has failed."""
 

@@ -41,6 +41,10 @@ async def test_moves(c, s, *workers):
     assert sum(await c.gather(first)) == 820
 
 @gen_cluster(client=True)
+async def test_files(c, s, a, b, tmp_path):
+    (tmp_path / "made").mkdir()
+
+@gen_cluster(client=True)
 async def test_threads(c, s, a, b):
     event = Event()
     waiting = [c.submit(lambda i: event.wait(), i) for i in range(2)]
@@ -70,9 +74,9 @@ def counted(project: Project) -> dict[str, Any]:
 def test_each_session_counts_the_same(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write(HEAD + "def inc(x):\n    return x + 1\n" + SAME)
     monkeypatch.setenv("PYTHONHASHSEED", "1")
-    project.run(*VIRTUALLY, "--schedprof-check", "--schedprof-save=main").assert_outcomes(passed=3)
+    project.run(*VIRTUALLY, "--schedprof-check", "--schedprof-save=main").assert_outcomes(passed=4)
     before = counted(project)
-    assert set(before) == {"test_moves", "test_threads", "test_in_a_thread"}
+    assert set(before) == {"test_moves", "test_files", "test_threads", "test_in_a_thread"}
     named, folded, _ = before["test_in_a_thread"]  # which sleeps for ten seconds
     calls = {cost.function: cost.total["calls"] for cost in (*named, *folded)}
     assert calls["distributed.stealing:WorkStealing.balance"] >= 10, "the clock calls it"
@@ -80,14 +84,14 @@ def test_each_session_counts_the_same(project: Project, monkeypatch: pytest.Monk
     monkeypatch.setenv("PYTHONHASHSEED", "2")
     with busy_machine():
         again = project.run(*VIRTUALLY, "--schedprof-compare=main")
-    again.assert_outcomes(passed=3)
+    again.assert_outcomes(passed=4)
     assert counted(project) == before
     again.stdout.fnmatch_lines(["schedprof: begins again, in a process for tests in virtual time"])
     shutil.rmtree(project.run_directory)
     project.plugins = ("xdist",)
     apart = project.run(*VIRTUALLY, "-n2", "--schedprof-compare=main")
-    apart.assert_outcomes(passed=3)
-    apart.stdout.fnmatch_lines(["compared with main: [0-9]* the same in 3 tests"])
+    apart.assert_outcomes(passed=4)
+    apart.stdout.fnmatch_lines(["compared with main: [0-9]* the same in 4 tests"])
     assert counted(project) == before
 
 
@@ -270,7 +274,8 @@ REFUSED = """
 async def test_nanny(c, s, a):
     assert await c.submit(int, 1) == 1
 
-def test_processes():
+def test_processes(tmp_path):
+    (tmp_path / "made").mkdir()
     with LocalCluster(n_workers=1, dashboard_address=":0") as cluster, Client(cluster) as client:
         assert client.submit(int, 1).result() == 1
 
