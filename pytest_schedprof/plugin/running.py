@@ -31,6 +31,7 @@ from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.profiling import ProfiledTest
 from pytest_schedprof.measuring.settings import Settings
 from pytest_schedprof.measuring.sides import Side
+from pytest_schedprof.model.result import VIRTUAL
 from pytest_schedprof.plugin.calm import (
     check,
     clean_process,
@@ -229,8 +230,9 @@ def _run_body(
         forget_files(item)
         return item.runtest()
     except TimeoutError as error:
-        backends = ", ".join(profiled.plan.settings.backend)
-        if backends != LIGHTEST:
+        settings = profiled.plan.settings
+        backends = ", ".join(settings.backend)
+        if backends != LIGHTEST and settings.cluster != VIRTUAL:  # there it costs no time
             error.add_note(
                 f"schedprof: it ran out of time while {backends} recorded. What slows a test least "
                 f"is {LIGHTEST}: --schedprof={LIGHTEST}, or backend={LIGHTEST!r} in the marker."

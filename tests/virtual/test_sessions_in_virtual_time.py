@@ -287,6 +287,9 @@ async def test_endless_coroutine(schedprof_scheduler):
             await client.submit(inc, 1, pure=False)
             await asyncio.sleep(30)
 
+def test_times_out(schedprof_scheduler):
+    schedprof_scheduler.client.submit(inc, 1, workers=["nobody"]).result(timeout=1)
+
 def test_hangs(schedprof_scheduler):
     with schedprof_scheduler.measure():
         queue.SimpleQueue().get()
@@ -318,5 +321,6 @@ def test_why_a_cluster_cannot_go_on(project: Project) -> None:
     """
     options = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=2")
     result = project.run_test(STUCK, *options)
-    result.assert_outcomes(failed=7, passed=1)
+    result.assert_outcomes(failed=8, passed=1)
     result.stdout.fnmatch_lines(MESSAGES)
+    result.stdout.no_fnmatch_line("*What slows a test least*")
