@@ -315,12 +315,14 @@ class HollowWorker:
             self.handle(machine.PauseEvent(stimulus_id=stimulus_id))
 
     def pause(self) -> None:
-        """Pause like a worker that is short of memory."""
-        self.change(Status.paused, f"worker-pause-{time()}")
+        """Pause like a worker that is short of memory, if it runs and does not retire."""
+        if self.status is Status.running:
+            self.change(Status.paused, f"worker-pause-{time()}")
 
     def resume(self) -> None:
-        """Resume like a worker that has memory again."""
-        self.change(Status.running, f"worker-resume-{time()}")
+        """Resume like a worker that has memory again, if it has paused."""
+        if self.status is Status.paused:
+            self.change(Status.running, f"worker-resume-{time()}")
 
     async def close(self) -> None:
         """Leave without a message to the scheduler, like a process that ends."""

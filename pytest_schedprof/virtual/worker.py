@@ -82,6 +82,8 @@ class VirtualWorker(HollowWorker):
         self.link = Link()
         self.cut_until = self.silent_until = 0.0
         """The times from which messages, and heartbeats, reach the scheduler again."""
+        self.paused_until = 0.0
+        """When the last of its pauses is over."""
         self._line: Line | None = None
         self._beat: asyncio.TimerHandle | None = None
         self._due = 0.0
@@ -151,6 +153,21 @@ class VirtualWorker(HollowWorker):
         """Send no heartbeats for a time."""
         self._end_rest()
         self.silent_until = max(self.silent_until, self.server.world.loop.now + seconds)
+
+    def pause_until(self, moment: float) -> None:
+        """Pause until then, or longer if another pause lasts longer."""
+        self.paused_until = max(self.paused_until, moment)
+        self.pause()
+
+    def end_pause(self) -> None:
+        """Resume if no other pause lasts longer."""
+        if self.server.world.loop.now >= self.paused_until:
+            self.resume()
+
+    def resume(self) -> None:
+        """Resume, whatever pauses were planned."""
+        self.paused_until = 0.0
+        super().resume()
 
     def _send_heartbeat(self) -> None:
         now = self.server.world.loop.now

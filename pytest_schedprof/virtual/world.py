@@ -17,7 +17,7 @@ from dask.utils import parse_timedelta
 
 from pytest_schedprof.virtual.choices import Choices
 from pytest_schedprof.virtual.journal import Journal, Log, Window, Workforce
-from pytest_schedprof.virtual.loop import EPOCH, VirtualLoop
+from pytest_schedprof.virtual.loop import EPOCH, VirtualLoop, rounded
 from pytest_schedprof.virtual.stories import (
     Fault,
     Witness,
@@ -254,9 +254,9 @@ class Faults:
         world.loop.call_later(seconds, world.expect(call))
 
     def _pause(self, worker: Any, seconds: float) -> None:
-        worker.pause()
+        worker.pause_until(rounded(self._server.world.loop.now + seconds))
         if seconds < float("inf"):
-            self._later(seconds, partial(self.act, "resume", worker.name, 0.0))
+            self._later(seconds, worker.end_pause)
 
     def _cut_off(self, worker: Any, seconds: float) -> None:
         worker.cut_off(seconds)

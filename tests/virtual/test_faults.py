@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from at_work import Make, inc, making
+from at_work import Make, by_value, inc, making
 from distributed import Client, Future, metrics, wait
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import NoValidWorkerError
@@ -58,6 +58,30 @@ def test_a_slow_worker_takes_ten_times_as_long(make: Make) -> None:
     futures = client.map(inc, range(4), pure=False)
     # The first has begun before, the second and third are slow, and the last is fast again.
     assert 22 <= seconds_for(client, futures) < 22.2
+
+
+@by_value
+def status_of(address: str, dask_scheduler: Any = None) -> str:
+    return str(dask_scheduler.workers[address].status.name)
+
+
+def test_of_pauses_that_overlap_the_last_one_ends(make: Make) -> None:
+    client, control = make(2)
+    plan(control, "pause", "0", 10.0)
+    plan(control, "pause", "0", 1.0)
+    client.sync(asyncio.sleep, 5)
+    assert client.run_on_scheduler(status_of, "inproc://worker-0") == "paused"
+    client.sync(asyncio.sleep, 6)
+    assert client.run_on_scheduler(status_of, "inproc://worker-0") == "running"
+
+
+def test_a_pause_does_not_take_back_a_retirement(make: Make) -> None:
+    client, control = make(2, nbytes="1GB")
+    futures = client.map(inc, range(4), pure=False)
+    wait(futures)
+    plan(control, "pause", "0", 1.0)
+    client.retire_workers(["inproc://worker-0"])
+    assert {*client.nthreads()} == {"inproc://worker-1"}
 
 
 def test_a_partition_delays_messages_and_loses_nothing(make: Make) -> None:
