@@ -214,12 +214,12 @@ class Jobs:
             del self._watches[thread]
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Leave this thread unwatched while it waits for a client."""
+    def waiting(self) -> Iterator[bool]:
+        """Leave this thread unwatched while it waits for a client; yield whether it has a job."""
         thread = threading.get_ident()
         watch = self._watches.pop(thread, None)
         try:
-            yield
+            yield watch is not None
         finally:
             if watch is not None:
                 self._watches[thread] = watch

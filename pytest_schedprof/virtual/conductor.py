@@ -239,13 +239,15 @@ class Conductor:
 
     @contextmanager
     def job_waiting(self) -> Iterator[None]:
-        """Let the clock move while a thread that works for a loop waits for a client."""
-        with self._jobs.waiting():
-            self.end_job()
+        """Let the clock move while a thread waits for a client, also if it works for a loop."""
+        with self._jobs.waiting() as has_job:
+            if has_job:
+                self.end_job()
             try:
                 yield
             finally:
-                self.begin_job()
+                if has_job:
+                    self.begin_job()
 
     def wake(self, loop: GovernedLoop) -> None:
         """Note that a loop may have something to do."""

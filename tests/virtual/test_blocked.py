@@ -117,6 +117,20 @@ def test_an_event_that_nobody_sets_is_told(client: Client) -> None:
     wait(client.submit(inc, 1, pure=False))
 
 
+def test_the_clock_stands_still_while_a_job_works_whoever_waits_beside_it(client: Client) -> None:
+    future = client.submit(inc, 1, pure=False)
+    thread = threading.Thread(target=future.result)
+
+    async def work_until_it_waits() -> float:
+        thread.start()
+        await asyncio.get_running_loop().run_in_executor(None, subprocess.run, ["sleep", "1"])
+        return metrics.time()
+
+    start = metrics.time()
+    assert client.sync(work_until_it_waits) == start
+    thread.join()
+
+
 def test_a_thread_of_a_coroutine_may_wait_in_a_lock_too(client: Client) -> None:
     done: queue.SimpleQueue[str] = queue.SimpleQueue()
 
