@@ -7,6 +7,7 @@ import dis
 import logging
 import sys
 import traceback
+import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -146,6 +147,14 @@ RAISE = dis.opmap["RAISE_VARARGS"]
 INVALID = (AssertionError, InvalidTransition, InvalidTaskState)
 """The exceptions by which distributed reports a broken state."""
 
+STATES = (
+    "distributed.active_memory_manager",
+    "distributed.scheduler",
+    "distributed.stealing",
+    "distributed.worker_state_machine",
+)
+"""Modules that raise them so. One of another module is no worse than any error of a user's code."""
+
 
 class Witness(logging.Handler):
     """Keeps the first such error, of which later ones may be consequences."""
@@ -174,7 +183,8 @@ class Witness(logging.Handler):
 
 def is_of_a_machine(error: BaseException) -> bool:
     """Return whether the error shows that a state machine is broken."""
-    return isinstance(error, INVALID) or _is_in(MACHINES, error)
+    is_of_state = isinstance(error, INVALID) and _module_of(error) in STATES
+    return is_of_state or _is_in(MACHINES, error)
 
 
 def is_of_a_message(error: BaseException) -> bool:
@@ -183,15 +193,26 @@ def is_of_a_message(error: BaseException) -> bool:
     An error that it raises by a statement, such as for an unreadable graph, is meant for the
     client, and so is any error of a user's code.
     """
+    trace = _innermost(error)
+    if trace is None or not _is_in(MESSAGES, error):
+        return False
+    is_own = _module_of(error).startswith("distributed.")
+    code = trace.tb_frame.f_code.co_code
+    is_meant = code[trace.tb_lasti] == RAISE and not isinstance(error, INVALID)
+    return is_own and not is_meant
+
+
+def _innermost(error: BaseException) -> types.TracebackType | None:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    if trace is None or not _is_in(MESSAGES, error):
-        return False
-    frame = trace.tb_frame
-    is_own = str(frame.f_globals.get("__name__")).startswith("distributed.")
-    is_meant = frame.f_code.co_code[trace.tb_lasti] == RAISE and not isinstance(error, INVALID)
-    return is_own and not is_meant
+    return trace
+
+
+def _module_of(error: BaseException) -> str:
+    """Return the module that raised an error."""
+    trace = _innermost(error)
+    return "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
 
 
 def _is_in(names: tuple[str, ...], error: BaseException) -> bool:

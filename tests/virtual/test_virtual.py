@@ -15,7 +15,7 @@ from typing import Any
 import distributed.utils
 import pytest
 from at_work import at_work, by_value, inc
-from distributed import CancelledError, Client, Event, as_completed, metrics, wait
+from distributed import CancelledError, Client, Event, SchedulerPlugin, as_completed, metrics, wait
 from hypothesis import given
 from hypothesis import strategies as st
 from support import Project
@@ -322,6 +322,20 @@ def test_waiting_for_what_cannot_happen_is_an_error(client: Client) -> None:
         future.result(timeout="1m")
     with pytest.raises(StuckError, match="'alone' is no-worker"):
         future.result(timeout="1h")
+
+
+def test_an_assertion_of_other_code_breaks_no_state(client: Client) -> None:
+    with pytest.raises(Exception, match=r"^AssertionError\('Combination not supported"):
+        client.run(inc, 1, wait=False)
+    with pytest.raises(AssertionError, match="of a plugin"):
+        client.register_plugin(Refusing())
+    wait(client.submit(inc, 1, pure=False))
+
+
+@by_value
+class Refusing(SchedulerPlugin):
+    async def start(self, scheduler: Any) -> None:
+        raise AssertionError("of a plugin")
 
 
 def test_a_killed_scheduler_is_noticed(cluster: VirtualCluster, client: Client) -> None:
