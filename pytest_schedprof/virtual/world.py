@@ -114,7 +114,8 @@ class World:
         if now > self._ends_at:
             self._ends_at = now + self._horizon_s  # the end of the test takes time, too
             return Fault(tell_horizon(self._horizon_s))
-        is_quiet = now - max(self.quiet_since, self.patient_until) >= QUIET_S
+        patience_s = QUIET_S + (self._scheduler.no_workers_timeout or 0)
+        is_quiet = now - max(self.quiet_since, self.patient_until) >= patience_s
         return self._find_stuck(is_patient) if is_quiet else None
 
     def _find_stuck(self, is_patient: bool) -> Fault | None:

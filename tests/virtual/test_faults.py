@@ -204,12 +204,12 @@ def test_a_copy_that_takes_longer_than_a_stuck_cluster_is_watched(make: Make) ->
 
 
 def test_a_graph_gives_the_scheduler_its_time_also_after_a_long_sleep(make: Make) -> None:
-    client, _ = make(1, **{"config.distributed.scheduler.no-workers-timeout": "60s"})
+    client, _ = make(1, **{"config.distributed.scheduler.no-workers-timeout": "150s"})
     client.sync(asyncio.sleep, 100.0)
     start = now()
     with pytest.raises(NoValidWorkerError):
         client.submit(inc, 0, resources={"none": 1}).result()
-    assert 60 <= now() - start < 120
+    assert 150 <= now() - start < 160
 
 
 @pytest.mark.slow
