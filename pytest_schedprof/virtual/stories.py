@@ -150,6 +150,7 @@ INVALID = (AssertionError, InvalidTransition, InvalidTaskState)
 STATES = (
     "distributed.active_memory_manager",
     "distributed.scheduler",
+    "distributed.shuffle._scheduler_plugin",
     "distributed.stealing",
     "distributed.worker_state_machine",
 )
