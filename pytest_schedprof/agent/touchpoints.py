@@ -179,6 +179,11 @@ TOUCHPOINTS = (
         ),
     ),
     Touchpoint(
+        "virtual/hollow_worker.py",
+        "a coroutine cannot be run on hollow workers without waiting for it",
+        ("distributed.core:Server._ongoing_background_tasks",),
+    ),
+    Touchpoint(
         "virtual/node.py",
         "hollow workers cannot be made, or take several times as long for an event",
         (

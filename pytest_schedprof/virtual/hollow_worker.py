@@ -178,6 +178,28 @@ class HollowWorker:
         return int(self.server.behaviour.memory_limit)
 
     @property
+    def data(self) -> Any:
+        """Results by key."""
+        return self.state.data
+
+    @property
+    def id(self) -> str:
+        return self.server_id
+
+    @property
+    def contact_address(self) -> str:
+        return self.address
+
+    @property
+    def loop(self) -> Any:
+        return self.server.loop
+
+    @property
+    def _ongoing_background_tasks(self) -> Any:
+        """What runs the coroutines of `Client.run(..., wait=False)`."""
+        return self.server._ongoing_background_tasks
+
+    @property
     def active_threads(self) -> dict[int, Any]:
         """Running tasks, as a real worker's attribute has them."""
         return dict(enumerate(self.executor.timers))

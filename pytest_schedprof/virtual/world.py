@@ -94,6 +94,8 @@ class World:
         for worker in workers:
             if refusal := self.workers.check(fault, worker):
                 return refusal
+        if fault == "arrive":
+            self.workers.expected.update(workers)
         for worker in workers:
             act = partial(self.workers.act, fault, worker, math.inf if lasting is None else lasting)
             self.loop.call_later(max(0.0, seconds), self.expect(act))
@@ -205,6 +207,8 @@ class Faults:
         self._make = make
         self._rate = rate
         self._random = random.Random(f"{seed}:faults")
+        self.expected: set[str] = set()
+        """Names of workers whose arrival was planned."""
         self._acts: dict[str, Callable[[Any, float], None]] = {
             "kill": lambda worker, _: worker._leave("killed by the test"),
             "pause": self._pause,
@@ -220,7 +224,8 @@ class Faults:
         if fault not in known:
             return f"a worker cannot {fault!r}; known: {', '.join(known)}"
         # A worker may arrive under the name of one that is killed before.
-        if fault != "arrive" and self._named(worker) is None:
+        is_known = fault == "arrive" or worker in self.expected
+        if not is_known and self._named(worker) is None:
             return f"there is no worker {worker!r}; they are named 0, 1, 2, ..."
         return ""
 

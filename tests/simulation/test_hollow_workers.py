@@ -73,6 +73,26 @@ def test_what_is_asked_of_workers_is_answered(client: Client) -> None:
     client.register_plugin(NoPlugin())
 
 
+def test_what_functions_ask_of_a_worker_is_there(client: Client) -> None:
+    (one, *_), (future,) = client.nthreads(), client.scatter([1])
+    held = client.run(lambda dask_worker: len(dask_worker.data))
+    assert sum(held.values()) == len(client.who_has([future])[future.key])
+    assert client.run(lambda dask_worker: dask_worker.contact_address)[one] == one
+    assert len({*client.run(lambda dask_worker: dask_worker.id).values()}) == 8
+    client.run(look_later, workers=[one], wait=False)
+    wait_for(lambda: client.run(seen_later, workers=[one])[one], "the coroutine to run")
+
+
+@by_value
+async def look_later(dask_worker: Any) -> None:
+    dask_worker.has_looked = dask_worker.loop.asyncio_loop is not None
+
+
+@by_value
+def seen_later(dask_worker: Any) -> bool:
+    return getattr(dask_worker, "has_looked", False)
+
+
 @by_value
 class NoPlugin(WorkerPlugin):
     name = "nothing"

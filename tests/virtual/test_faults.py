@@ -168,6 +168,16 @@ def test_several_workers_arrive_at_once(make: Make) -> None:
     assert seconds_for(client, client.map(inc, range(400), pure=False)) < 8
 
 
+def test_a_worker_that_is_to_arrive_can_be_planned_to_leave(make: Make) -> None:
+    client, control = make(1)
+    plan(control, "arrive", "7")
+    assert control.call(decisions.plan, 1.0, "kill", ["7"], None) == ""
+    client.sync(asyncio.sleep, 0.8)
+    assert len(client.nthreads()) == 2
+    client.sync(asyncio.sleep, 1)
+    assert {*client.nthreads()} == {"inproc://worker-0"}
+
+
 @pytest.mark.slow
 def test_transfers_share_the_link_of_their_sender(make: Make) -> None:
     client, _ = make(4, bandwidth="10MB")
