@@ -28,6 +28,11 @@ OF_SETS = frozenset(
 """Requests whose keys are those of a set, in whose order the client sends them."""
 
 
+def _ordered(workers: Any) -> Any:
+    """Return the workers that a task may run on in order, if they are a set."""
+    return sorted(workers, key=str) if isinstance(workers, (set, frozenset)) else workers
+
+
 def order_requests(receiver: Scheduler) -> None:
     """Put in order the keys of what a scheduler reads that has not been started yet."""
     handle = receiver.handle_comm
@@ -50,13 +55,16 @@ def _in_order(read: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[An
                 keys = message.get("keys")
                 if isinstance(keys, (list, set, tuple)):  # those of a list come as a tuple
                     message["keys"] = type(keys)(sorted(keys, key=str))
+                annotations = message.get("annotations") or {}
+                if "workers" in annotations:
+                    annotations["workers"] = _ordered(annotations["workers"])
         return received
 
     return read_in_order
 
 
 def order_graphs(sent: Callable[[Mapping[Any, Any]], None]) -> None:
-    """Put the dependencies of each task that clients send in order, and tell of the graph.
+    """Put the dependencies and workers of each task that clients send in order; tell of the graph.
 
     The order of a set also depends on the order in which it was filled.
     """
@@ -68,6 +76,9 @@ def order_graphs(sent: Callable[[Mapping[Any, Any]], None]) -> None:
         for task in graph.values():
             if len(getattr(task, "_dependencies", ())) > 1:
                 task._dependencies = frozenset(sorted(task._dependencies, key=str))
+        by_key = others[-1].get("workers", {})
+        for key, workers in by_key.items():
+            by_key[key] = _ordered(workers)
         sent(graph)
         return graph, *others
 
