@@ -177,9 +177,8 @@ def make_equal(undo: ExitStack) -> None:
     # dask keeps one generator for all tests of a session.
     if "dask.array.random" in sys.modules:
         replace(sys.modules["dask.array.random"], "_cached_states", {}, undo)
-    if "numpy" in sys.modules:
-        from numpy import random as of_numpy
-
+    if numpy := sys.modules.get("numpy"):
+        of_numpy = numpy.random
         undo.callback(of_numpy.set_state, of_numpy.get_state())
         of_numpy.seed(0)
     steady: tuple[tuple[Any, str, Any], ...] = (

@@ -229,7 +229,7 @@ def test_without_a_home_directory_only_what_is_made_needs_a_place(
     for name in ("HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
-    with pytest.raises(SettingsError, match="no home directory .* set XDG_CACHE_HOME"):
+    with pytest.raises(SettingsError, match=r"no home directory .* set XDG_CACHE_HOME"):
         interpreter_for(wheel(tmp_path, "one", "1"))
     python = script(tmp_path, answer(rest=NEW))
     assert interpreter_for(python, timeout_s=1.0).path == Path(python)
