@@ -69,10 +69,11 @@ def runs_before(other: Path | None, runs: list[KeptRun]) -> list[KeptRun]:
     Raises:
         BaselineError: if it is the first one.
     """
-    names = [run.path.resolve().name for run in runs]  # a link may lead to the same run
-    if other is None or (name := other.resolve().name) not in names:
+    # By the names to which links lead.
+    starts = {run.path.resolve().name: run.record.started_at for run in runs}
+    if other is None or (moment := starts.get(other.resolve().name)) is None:
         return runs
-    if not (before := runs[: names.index(name)]):
+    if not (before := [run for run in runs if run.record.started_at < moment]):
         raise BaselineError(f"schedprof: there is no run before {str(other)!r}")
     return before
 

@@ -275,6 +275,7 @@ def test_a_killed_session_is_compared_with_only_if_no_other_one_ended(killed: Ru
     assert [result.test_id for result in load(str(killed.root), "").results] == ["c.py::test_whole"]
     assert kept_run(str(killed.root), "") == ended, "samples are those of the same run"
     assert kept_run(f"{killed.root}/latest", "") == killed.path
+    assert kept_run(str(killed.root), "", killed.path) == ended, "it is before the killed one"
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"schema_version": 99}', '{"of": "others"}'])
