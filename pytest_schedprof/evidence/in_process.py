@@ -15,9 +15,7 @@ from distributed import Scheduler, Worker
 from distributed.core import Status
 from tornado.ioloop import PeriodicCallback
 
-from pytest_schedprof.agent import instruments as task_stream
-from pytest_schedprof.agent import instruments as transfers
-from pytest_schedprof.agent import spans
+from pytest_schedprof.agent import instruments, spans
 from pytest_schedprof.clusters.in_process import Observer, observing
 from pytest_schedprof.evidence.contract import (
     NONE_HERE,
@@ -118,19 +116,19 @@ class TasksInProcess(_InProcess, name="tasks", description=TasksKind.description
 
     def begin(self, scheduler: Scheduler) -> None:
         """Start the stream, which is a plugin of the scheduler."""
-        task_stream.hold(scheduler)
-        self._firsts[scheduler] = task_stream.watch(scheduler), task_stream.activities(scheduler)
+        instruments.hold(scheduler)
+        self._firsts[scheduler] = instruments.watch(scheduler), instruments.activities(scheduler)
 
     def end(self, scheduler: Scheduler) -> None:
         first, before = self._firsts.pop(scheduler)
-        last = task_stream.so_far(scheduler)
-        tasks = task_stream.tell_tasks(first, last, scheduler)
+        last = instruments.so_far(scheduler)
+        tasks = instruments.tell_tasks(first, last, scheduler)
         self._answers += [{"take": self.number, **task} for task in tasks]
         self._finished += last - first
-        self._spent.update(task_stream.activities(scheduler))
+        self._spent.update(instruments.activities(scheduler))
         self._spent.subtract(before)
-        task_stream.unwatch(scheduler)
-        task_stream.let_go(scheduler)
+        instruments.unwatch(scheduler)
+        instruments.let_go(scheduler)
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
         return brought_tasks(self._answers, self._finished, self._spent)
@@ -152,16 +150,16 @@ class TransfersInProcess(
         """Note what the logs of living workers have already."""
         self._begun_at = time.time()
         living = [worker for worker in list(Worker._instances) if worker.status == Status.running]
-        self._marks = {worker.address: transfers.last_incoming(worker) or "" for worker in living}
+        self._marks = {worker.address: instruments.last_incoming(worker) or "" for worker in living}
         self._sizes[number] = []
         with super().around(number):
             yield
 
     def leave(self, worker: Worker) -> None:
         """Read the logs from the start of the run on."""
-        logs = transfers.tell_transfers(self._begun_at, worker)
+        logs = instruments.tell_transfers(self._begun_at, worker)
         self._answers.append({"address": worker.address, **(logs or {})})
-        arrived = transfers.tell_sizes(self._marks, worker)
+        arrived = instruments.tell_sizes(self._marks, worker)
         self._sizes[self.number] += arrived or ()
         self._are_all &= arrived is not None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from pytest_schedprof.agent import instruments as reports
+from pytest_schedprof.agent import instruments
 from pytest_schedprof.errors import SettingsError, quoted
 from pytest_schedprof.evidence.contract import (
     Brought,
@@ -132,11 +132,11 @@ class MemoryKind(Kind, name="memory", description="what all workers held in memo
     @contextmanager
     def around(self, number: int) -> Iterator[None]:
         started = self._client, self._measures, self._interval
-        keys = self._control.call(reports.start_samplers, *started)
+        keys = self._control.call(instruments.start_samplers, *started)
         try:
             yield
         finally:
-            sampled = self._control.call(reports.stop_samplers, keys)
+            sampled = self._control.call(instruments.stop_samplers, keys)
             for measure, samples in zip(self._measures, sampled, strict=True):
                 pairs = tuple((moment, held) for moment, held in samples)
                 self._samples.append(MemorySamples(number, measure, pairs))

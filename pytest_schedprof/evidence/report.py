@@ -11,7 +11,7 @@ from textwrap import dedent
 from types import CodeType
 from typing import Any
 
-from pytest_schedprof.agent import instruments as reports
+from pytest_schedprof.agent import instruments
 from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind, ObservedTest
 from pytest_schedprof.evidence.tasks import Stream
 from pytest_schedprof.model.result import BackendResult
@@ -23,7 +23,7 @@ class ReportKind(Kind, name="report", description="dask's performance report"):
     def __init__(self, test: ObservedTest) -> None:
         super().__init__(test)
         self._control = test.scheduler.control
-        self._begun = self._control.call(reports.clock)
+        self._begun = self._control.call(instruments.clock)
         self._stream = Stream(self._control)
 
     @contextmanager
@@ -35,7 +35,7 @@ class ReportKind(Kind, name="report", description="dask's performance report"):
     def bring(self, results: Sequence[BackendResult]) -> Brought:
         code = escape(f"{self.test.test_id}\n\n{self.test.code()}".rstrip())
         with self._stream.watched():
-            page = self._control.call(reports.draw, self._begun, code)
+            page = self._control.call(instruments.draw, self._begun, code)
         if not page:
             raise EvidenceUnavailableError(
                 "Bokeh is not installed where the scheduler runs; pip install bokeh"

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 from dask.utils import key_split
 
-from pytest_schedprof.agent import instruments as task_stream
-from pytest_schedprof.agent import spans
+from pytest_schedprof.agent import instruments, spans
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.evidence.contract import (
     Brought,
@@ -34,20 +33,20 @@ class Stream:
 
     def __init__(self, control: Control) -> None:
         self._control = control
-        control.call(task_stream.hold)
+        control.call(instruments.hold)
 
     @contextmanager
     def watched(self) -> Iterator[int]:
         """Record tasks meanwhile; yield the number of tasks that were recorded before."""
-        first = self._control.call(task_stream.watch)
+        first = self._control.call(instruments.watch)
         try:
             yield first
         finally:
-            self._control.call(task_stream.unwatch)
+            self._control.call(instruments.unwatch)
 
     def close(self) -> None:
         """Release the stream; it is removed when no kind holds it."""
-        self._control.call(task_stream.let_go)
+        self._control.call(instruments.let_go)
 
 
 AT_ONCE = 5000
@@ -96,7 +95,7 @@ class TasksKind(Kind, name="tasks", description="the task stream"):
         before = self._activities()
         with self._stream.watched() as first:
             yield
-            last = self._control.call(task_stream.so_far)
+            last = self._control.call(instruments.so_far)
             self._answers += self._fetch(number, first, last)
             self._finished += last - first
         self._spent.update(self._activities())
@@ -111,12 +110,12 @@ class TasksKind(Kind, name="tasks", description="the task stream"):
     def _fetch(self, number: int, first: int, last: int) -> Iterator[dict[str, Any]]:
         for begin in range(first, last, AT_ONCE):
             end = min(begin + AT_ONCE, last)
-            for task in self._control.call(task_stream.tell_tasks, begin, end):
+            for task in self._control.call(instruments.tell_tasks, begin, end):
                 yield {"take": number, **task}
 
     def _activities(self) -> dict[str, float]:
         self._control.call_workers(spans.beat)
-        seconds: dict[str, float] = self._control.call(task_stream.activities)
+        seconds: dict[str, float] = self._control.call(instruments.activities)
         return seconds
 
 

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pytest_schedprof.agent import instruments as reports
-from pytest_schedprof.agent import instruments as transfers
+from pytest_schedprof.agent import instruments
 from pytest_schedprof.evidence.contract import (
     Brought,
     EvidenceUnavailableError,
@@ -97,7 +96,7 @@ class TransfersKind(Kind, name="transfers", description="what workers sent each 
     def __init__(self, test: ObservedTest) -> None:
         super().__init__(test)
         self._control = test.scheduler.control
-        self._begun_at = float(self._control.call(reports.clock)["time"])
+        self._begun_at = float(self._control.call(instruments.clock)["time"])
         self._sizes: dict[int, list[int]] = {}
         """Bytes of each transfer, by the run of the body."""
         self._are_all = True
@@ -105,16 +104,16 @@ class TransfersKind(Kind, name="transfers", description="what workers sent each 
 
     @contextmanager
     def around(self, number: int) -> Iterator[None]:
-        marks = self._control.call_workers(transfers.last_incoming)
+        marks = self._control.call_workers(instruments.last_incoming)
         known = {address: mark for address, mark in marks.items() if mark is not None}
         yield
         if known:  # hollow workers have no log
-            sizes = self._control.call_workers(transfers.tell_sizes, known).values()
+            sizes = self._control.call_workers(instruments.tell_sizes, known).values()
             self._sizes[number] = [size for arrived in sizes for size in arrived or ()]
             self._are_all &= None not in sizes
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
-        answers = self._control.call_workers(transfers.tell_transfers, self._begun_at)
+        answers = self._control.call_workers(instruments.tell_transfers, self._begun_at)
         logs = [{"address": address, **log} for address, log in answers.items() if log is not None]
         if not logs:
             raise EvidenceUnavailableError("hollow workers keep no log of transfers")
