@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -131,20 +133,20 @@ class Noting(Observer):
         self.schedulers.append(scheduler)
 
 
-async def start() -> None:
-    async with Scheduler(host="127.0.0.1", dashboard=False):
-        pass
+async def start_nothing(scheduler: Any) -> None:
+    """Stand for what starts a scheduler."""
 
 
 def test_an_observer_that_has_ended_stays_so_if_a_monkeypatch_puts_its_patch_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     during, after = Noting(), Noting()
-    monkeypatch.setattr(Scheduler, "start_unsafe", Scheduler.start_unsafe)  # until this test ends
+    monkeypatch.setattr(Scheduler, "start_unsafe", start_nothing)
+    scheduler: Any = SimpleNamespace(thread_id=threading.get_ident())
     with observing(during):
-        asyncio.run(start())
+        asyncio.run(Scheduler.start_unsafe(scheduler))
     with pytest.MonkeyPatch.context() as theirs, observing(after):
         theirs.setattr(Scheduler, "start_unsafe", None)
-    asyncio.run(start())
-    assert len(during.schedulers) == 1
+    asyncio.run(Scheduler.start_unsafe(scheduler))
+    assert during.schedulers == [scheduler]
     assert after.schedulers == []
