@@ -14,6 +14,7 @@ import importlib
 import platform
 import selectors
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -255,6 +256,7 @@ def prepare() -> None:
         for module in dask.config.get(f"distributed.{side}.http.routes"):  # some log
             importlib.import_module(module)
     _refuse_processes()
+    _refuse_real_sockets()
     ssl.SSLContext.wrap_socket = _encrypting(ssl.SSLContext.wrap_socket)  # type: ignore
     steady_hashes()
     steady_readings()
@@ -279,6 +281,23 @@ def _refuse_processes() -> None:
 
 
 PROCESS = "it starts another process"
+
+
+def _refuse_real_sockets() -> None:
+    """Let none connect to a listener in memory, which it cannot reach."""
+
+    def checked(real: Any) -> Any:
+        @wraps(real)
+        def connect(sock: socket.socket, address: Any) -> Any:
+            if _world is not None and _world.network.hears(address):
+                raise _world.refuse("it connects to dask by sockets of its own")
+            return real(sock, address)
+
+        return connect
+
+    of_sockets: Any = socket.socket
+    for name in ("connect", "connect_ex"):
+        setattr(of_sockets, name, checked(getattr(of_sockets, name)))
 
 
 def _encrypting(real: Callable[..., Any]) -> Callable[..., Any]:

@@ -61,6 +61,13 @@ class Network:
             if (":" in host) == (":" in place)
         )
 
+    def hears(self, address: Any) -> bool:
+        """Whether a real socket that connects to an address means a listener in memory."""
+        if not isinstance(address, tuple):
+            return False
+        host, port = address[:2]
+        return self.is_own(host) and self.listener_at(host, port) is not None
+
     def is_own(self, host: str) -> bool:
         """Whether a host is this machine, which refuses connections at once."""
         return host.startswith(("127.", "0.")) or host in ("::1", "localhost", self.own_address)

@@ -280,6 +280,13 @@ def test_processes(tmp_path):
         assert client.submit(int, 1).result() == 1
 
 @gen_cluster(client=True)
+async def test_own_socket(c, s, a, b):
+    reader, writer = await asyncio.open_connection("127.0.0.1", s.http_server.port)
+    writer.write(b"GET /health HTTP/1.0\\r\\n\\r\\n")
+    assert b"200" in await reader.readline()
+    writer.close()
+
+@gen_cluster(client=True)
 async def test_plain(c, s, a, b):
     assert await c.submit(int, 1) == 1
 """
@@ -291,10 +298,12 @@ def test_what_cannot_be_virtual_runs_as_ordinary_and_is_told(project: Project) -
     (project.path / "test_clock.py").write_text(clock)
     project.write(HEAD + REFUSED)
     session = project.run(*VIRTUALLY, "-v")
-    session.assert_outcomes(passed=4)
+    session.assert_outcomes(passed=5)
     assert set(project.results()) == {"test_plain"}
     session.stdout.fnmatch_lines(
         [
+            "not in virtual time: 1 test ran as ordinary: it connects to dask by sockets *",
+            "  test_it.py::test_own_socket",
             "not in virtual time: 2 tests ran as ordinary: it starts another process; *",
             "  test_it.py::test_nanny",
             "  test_it.py::test_processes",
