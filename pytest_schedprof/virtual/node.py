@@ -27,8 +27,7 @@ from tornado.iostream import IOStream
 from pytest_schedprof.agent.decisions import WORLD
 from pytest_schedprof.virtual.behaviour import read_behaviour, read_trait
 from pytest_schedprof.virtual.loop import AtOnce, Turns, VirtualLoop, replace_clocks
-from pytest_schedprof.virtual.orders import order_graphs, order_requests
-from pytest_schedprof.virtual.sameness import hash_by_names
+from pytest_schedprof.virtual.orders import hash_by_names, order_graphs, order_requests
 from pytest_schedprof.virtual.server import VirtualServer, leave_out_readings
 from pytest_schedprof.virtual.worker import VirtualWorker, name_for_scheduler
 from pytest_schedprof.virtual.world import Faults, World

@@ -37,33 +37,12 @@ def steady_hashes() -> None:
     from distributed.comm.core import Comm
     from distributed.core import ConnectionPool, Server, rpc
 
+    from pytest_schedprof.virtual.orders import hash_by_names
+
     kinds: tuple[Any, ...] = (Client, Comm, ConnectionPool, Server, rpc)
     for kind in kinds:
         kind.__hash__ = steady_hash
     hash_by_names()
-
-
-def hash_by_names() -> None:
-    """Let the order of sets of what has a name depend on that, not on places in memory.
-
-    For one, a span visits its groups until one is not done, which has been 228 and 261 bytecodes in
-    runs of the same code.
-    """
-    from distributed.active_memory_manager import ActiveMemoryManagerPolicy
-    from distributed.scheduler import TaskGroup
-    from distributed.worker_state_machine import TaskState
-
-    hashes: tuple[tuple[Any, Callable[[Any], int]], ...] = (
-        # Each worker that retires has a policy of its own.
-        (
-            ActiveMemoryManagerPolicy,
-            lambda policy: hash((type(policy).__qualname__, getattr(policy, "address", ""))),
-        ),
-        (TaskGroup, lambda group: hash(group.name)),
-        (TaskState, lambda task: hash(task.key)),
-    )
-    for kind, by_name in hashes:
-        kind.__hash__ = by_name
 
 
 def _same(steady: object, _relay: Relay) -> object:
