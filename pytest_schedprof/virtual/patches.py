@@ -93,15 +93,11 @@ def _wait(self: Any, timeout: float | None = None) -> bool:
     if not conductor.is_syncing and _is_starting_thread():
         return bool(REAL_WAIT(self, timeout))
     caller = sys._getframe(1).f_globals.get("__name__")
+    patience_s = None
     if not (conductor.is_syncing or caller == "distributed.client"):
         # It may wait for a thread that starts, or for a lock. Until then the clock stands still.
-        limit_s = PATIENCE_S if timeout is None else min(timeout, PATIENCE_S)
-        if REAL_WAIT(self, limit_s):
-            return True
-        timeout = None if timeout is None else timeout - limit_s
-        if timeout is not None and timeout <= 0:
-            return False
-    return _wait_in_turn(self, timeout, conductor)
+        patience_s = PATIENCE_S if timeout is None else min(timeout, PATIENCE_S)
+    return _wait_in_turn(self, timeout, patience_s, conductor)
 
 
 REAL_JOIN = threading.Thread.join
@@ -147,18 +143,30 @@ def _is_starting_thread() -> bool:
     return waiting is not None and waiting.f_code in STARTING
 
 
-def _wait_in_turn(condition: Any, timeout: float | None, conductor: Conductor) -> bool:
-    """Wait as `Condition.wait` does; its lock must be free before the loops go on."""
+def _wait_in_turn(
+    condition: Any, timeout: float | None, patience_s: float | None, conductor: Conductor
+) -> bool:
+    """Wait as `Condition.wait` does; its lock must be free before the loops go on.
+
+    Args:
+        patience_s: how long the turn is kept before, if it is. Who waits stays in the list of the
+            condition all the time: else it would miss a notice that comes just then.
+    """
     if not condition._is_owned():
         raise RuntimeError("cannot wait on un-acquired lock")
-    if conductor.is_patient:
-        timeout = None  # `sync` then polls
     waiter = Waiter()
     condition._waiters.append(waiter)
     saved = condition._release_save()
-    is_notified = False
+    is_notified = is_over = False
     try:
-        is_notified = conductor.wait(waiter, timeout, is_virtual=conductor.is_syncing)
+        is_notified = patience_s is not None and waiter.acquire(patience_s)
+        if timeout is not None and patience_s is not None:
+            timeout -= patience_s
+            is_over = timeout <= 0
+        if not (is_notified or is_over):
+            # A patient `sync` polls.
+            timeout = None if conductor.is_patient else timeout
+            is_notified = conductor.wait(waiter, timeout, is_virtual=conductor.is_syncing)
     finally:
         condition._acquire_restore(saved)
         if not is_notified and waiter in condition._waiters:
