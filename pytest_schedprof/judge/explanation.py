@@ -327,7 +327,9 @@ class Pairs:
                 "explain, A and B"
             )
         if name not in self._known:
-            self._known[name] = _by_test(self._sides(name))
+            beside, run = self._beside, self._run
+            sides = kept_sides(beside) if beside else sides_of(name, self._directory, before=run)
+            self._known[name] = _by_test(sides)
         before = _nearest(self._known[name].get(test, ()), result)
         if before is None:
             raise SettingsError(f"schedprof: baseline {name!r} does not have {test}")
@@ -336,11 +338,6 @@ class Pairs:
                 f"schedprof: {test} was saved over baseline {name!r}, which it was compared with"
             )
         return before
-
-    def _sides(self, name: str) -> list[KeptSide]:
-        if self._beside:
-            return kept_sides(self._beside)
-        return sides_of(name, self._directory, before=self._run)
 
 
 def _by_test(sides: Iterable[KeptSide]) -> Mapping[str, list[KeptSide]]:
