@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Any
 
 from .facts import process
+from .recordings import RECORDINGS, Recording, begin
 
 
 def clock(dask_scheduler: Any = None) -> dict[str, Any]:
@@ -44,49 +45,62 @@ def stop_samplers(keys: Sequence[str], dask_scheduler: Any = None) -> list[list[
 
 
 NAME = "task-stream"
-KEPT = "_schedprof_task_stream"
-"""Attribute of the scheduler with our plugin, and how many holders and watchers it has."""
 
 
-def hold(dask_scheduler: Any = None) -> None:
-    """Create the plugin for later use; it records nothing yet."""
-    from distributed.diagnostics.task_stream import TaskStreamPlugin
+class TaskStreamRecording(Recording):
+    """A share in dask's plugin that records tasks; the last one takes what it recorded with it."""
 
-    if not hasattr(dask_scheduler, KEPT):
-        kept = {"plugin": TaskStreamPlugin(dask_scheduler), "holders": 0, "watchers": 0}
-        setattr(dask_scheduler, KEPT, kept)
-    getattr(dask_scheduler, KEPT)["holders"] += 1
+    kind = NAME
+
+    def __init__(self, client: str, scheduler: Any) -> None:
+        from distributed.diagnostics.task_stream import TaskStreamPlugin
+
+        super().__init__(client)
+        self.scheduler = scheduler
+        others = self.others()
+        self.plugin: Any = others[0].plugin if others else TaskStreamPlugin(scheduler)
+        self.is_at_work = False
+
+    def others(self) -> list[TaskStreamRecording]:
+        recordings = getattr(self.scheduler, RECORDINGS, {}).values()
+        return [other for other in recordings if other.kind == NAME and other is not self]
+
+    def go_on(self) -> None:
+        self.is_at_work = True
+        if NAME not in self.scheduler.plugins:  # the dashboard's own plugin does as well
+            self.scheduler.add_plugin(self.plugin)
+
+    def pause(self) -> None:
+        """Remove the plugin, which costs time at each transition, unless others need it."""
+        self.is_at_work = False
+        is_ours = self.scheduler.plugins.get(NAME) is self.plugin
+        if is_ours and not any(other.is_at_work for other in self.others()):
+            self.scheduler.remove_plugin(name=NAME)
+
+    async def end(self, timeout: float) -> dict[str, Any]:
+        return {}
+
+    def remove(self) -> None:
+        super().remove()
+        self.pause()
 
 
-def let_go(dask_scheduler: Any = None) -> None:
-    """Release the plugin; the last holder removes it with what it recorded."""
-    kept = getattr(dask_scheduler, KEPT)
-    kept["holders"] -= 1
-    if not kept["holders"]:
-        _remove(kept["plugin"], dask_scheduler)
-        delattr(dask_scheduler, KEPT)
+def hold(client: str, dask_scheduler: Any = None) -> str:
+    """Return the token of a share in the task stream, which records nothing yet."""
+    recording = TaskStreamRecording(client, dask_scheduler)
+    token: str = begin(dask_scheduler, recording)["token"]
+    return token
 
 
-def watch(dask_scheduler: Any = None) -> int:
+def watch(token: str, dask_scheduler: Any = None) -> int:
     """Start to record tasks; return the number recorded so far."""
-    kept = getattr(dask_scheduler, KEPT)
-    kept["watchers"] += 1
-    if NAME not in dask_scheduler.plugins:  # the dashboard's own plugin does as well
-        dask_scheduler.add_plugin(kept["plugin"])
+    getattr(dask_scheduler, RECORDINGS)[token].go_on()
     return so_far(dask_scheduler)
 
 
-def unwatch(dask_scheduler: Any = None) -> None:
-    """Stop recording; the last watcher removes the plugin, which costs time at each transition."""
-    kept = getattr(dask_scheduler, KEPT)
-    kept["watchers"] -= 1
-    if not kept["watchers"]:
-        _remove(kept["plugin"], dask_scheduler)
-
-
-def _remove(plugin: Any, dask_scheduler: Any) -> None:
-    if dask_scheduler.plugins.get(NAME) is plugin:
-        dask_scheduler.remove_plugin(name=NAME)
+def unwatch(token: str, dask_scheduler: Any = None) -> None:
+    """Stop recording until somebody watches again."""
+    getattr(dask_scheduler, RECORDINGS)[token].pause()
 
 
 def so_far(dask_scheduler: Any = None) -> int:

@@ -129,22 +129,26 @@ def begin(holder: Any, recording: Recording) -> dict[str, Any]:
     Returns its `token`.
     """
     keep(holder, recording)
-    if not isinstance(holder, OwnProcess):  # the session would die with it
+    if recording.client:  # else it is the holder's own process, and would die with it
         recording.watch = asyncio.ensure_future(_end_without_client(holder, recording))
     return {"token": recording.token}
 
 
 async def discard(token: str, dask_scheduler: Any = None) -> list[str]:
     """Remove a recording and free its resources; return what was wrong with its helpers."""
-    recordings = getattr(dask_scheduler, RECORDINGS, {})
-    recording = recordings.pop(token, None)
-    if not recordings and hasattr(dask_scheduler, RECORDINGS):
-        delattr(dask_scheduler, RECORDINGS)
-    if recording is None:
-        return []
-    recording.remove()
-    faults: list[str] = await recording.dismiss()
-    return faults
+    recording = remove(token, dask_scheduler)
+    return [] if recording is None else await recording.dismiss()
+
+
+def remove(token: str, holder: Any) -> Recording | None:
+    """Free the resources of a recording, except for its helpers, and return it."""
+    recordings = getattr(holder, RECORDINGS, {})
+    recording: Recording | None = recordings.pop(token, None)
+    if not recordings and hasattr(holder, RECORDINGS):
+        delattr(holder, RECORDINGS)
+    if recording is not None:
+        recording.remove()
+    return recording
 
 
 async def stop(token: str, timeout: float, dask_scheduler: Any = None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from distributed import Scheduler, Worker
 from distributed.core import Status
 from tornado.ioloop import PeriodicCallback
 
-from pytest_schedprof.agent import instruments, spans
+from pytest_schedprof.agent import instruments, recordings, spans
 from pytest_schedprof.clusters.in_process import Observer, observing
 from pytest_schedprof.evidence.contract import (
     NONE_HERE,
@@ -109,26 +109,26 @@ class TasksInProcess(_InProcess, name="tasks", description=TasksKind.description
 
     def __init__(self, test: ObservedTest) -> None:
         super().__init__(test)
-        self._firsts: dict[Scheduler, tuple[int, Mapping[str, float]]] = {}
+        self._firsts: dict[Scheduler, tuple[str, int, Mapping[str, float]]] = {}
         self._answers: list[dict[str, Any]] = []
         self._finished = 0
         self._spent: Counter[str] = Counter()
 
     def begin(self, scheduler: Scheduler) -> None:
         """Start the stream, which is a plugin of the scheduler."""
-        instruments.hold(scheduler)
-        self._firsts[scheduler] = instruments.watch(scheduler), instruments.activities(scheduler)
+        token = instruments.hold("", scheduler)
+        first = instruments.watch(token, scheduler)
+        self._firsts[scheduler] = token, first, instruments.activities(scheduler)
 
     def end(self, scheduler: Scheduler) -> None:
-        first, before = self._firsts.pop(scheduler)
+        token, first, before = self._firsts.pop(scheduler)
         last = instruments.so_far(scheduler)
         tasks = instruments.tell_tasks(first, last, scheduler)
         self._answers += [{"take": self.number, **task} for task in tasks]
         self._finished += last - first
         self._spent.update(instruments.activities(scheduler))
         self._spent.subtract(before)
-        instruments.unwatch(scheduler)
-        instruments.let_go(scheduler)
+        recordings.remove(token, scheduler)
 
     def bring(self, results: Sequence[BackendResult]) -> Brought:
         return brought_tasks(self._answers, self._finished, self._spent)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from dask.utils import key_split
 
-from pytest_schedprof.agent import instruments, spans
+from pytest_schedprof.agent import instruments, recordings, spans
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.evidence.contract import (
     Brought,
@@ -33,20 +33,20 @@ class Stream:
 
     def __init__(self, control: Control) -> None:
         self._control = control
-        control.call(instruments.hold)
+        self._token: str = control.call(instruments.hold, control.client_id)
 
     @contextmanager
     def watched(self) -> Iterator[int]:
         """Record tasks meanwhile; yield the number of tasks that were recorded before."""
-        first = self._control.call(instruments.watch)
+        first = self._control.call(instruments.watch, self._token)
         try:
             yield first
         finally:
-            self._control.call(instruments.unwatch)
+            self._control.call(instruments.unwatch, self._token)
 
     def close(self) -> None:
         """Release the stream; it is removed when no kind holds it."""
-        self._control.call(instruments.let_go)
+        self._control.call(recordings.discard, self._token)
 
 
 AT_ONCE = 5000

@@ -12,8 +12,10 @@ import pytest
 from distributed import Scheduler, Worker, wait
 from witness import opened
 
+from pytest_schedprof.agent import instruments
 from pytest_schedprof.agent.instruments import CYCLE, SAMPLER
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.evidence.contract import (
     Brought,
     EvidenceRegistry,
@@ -230,6 +232,16 @@ def test_pages_are_whole_and_nothing_is_left_on_the_scheduler(evidence: Any) -> 
         assert b"test_it[<b>]" not in page
         assert not re.search(rb"<script[^>]*src=|<link[^>]*stylesheet", page)
     assert "task-stream" not in evidence[4]
+
+
+@pytest.mark.slow
+def test_a_client_that_is_gone_takes_its_task_stream_along() -> None:
+    with opened("local") as scheduler:
+        with Control(scheduler.address) as gone:
+            gone.call(instruments.watch, gone.call(instruments.hold, gone.client_id))
+            assert "task-stream" in scheduler.client.run_on_scheduler(plugins_of)
+        while "task-stream" in scheduler.client.run_on_scheduler(plugins_of):
+            pass
 
 
 def keep_one(dask_worker: Worker) -> None:
