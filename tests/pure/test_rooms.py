@@ -223,6 +223,15 @@ def test_importing_the_package_loads_nothing_but_itself(tmp_path: Path) -> None:
     assert loaded & {*FORBIDDEN["pure"], "msgspec"} == set()
 
 
+def test_pytest_imports_the_hooks_as_python_does(tmp_path: Path) -> None:
+    program = (
+        "import pytest, sys; pytest.main(['--markers']); "
+        "print(sys.modules['pytest_schedprof.plugin.hooks'].__spec__.loader)"
+    )
+    output = subprocess.check_output([sys.executable, "-c", program], cwd=tmp_path, text=True)
+    assert "SourceFileLoader" in output.splitlines()[-1]
+
+
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
