@@ -13,10 +13,10 @@ import argparse
 import shutil
 import tempfile
 import time
-from dataclasses import replace
 from itertools import cycle, islice
 from pathlib import Path
 
+from msgspec.structs import replace
 from playwright.sync_api import Browser, sync_playwright
 
 from pytest_schedprof.backends.registry import BackendRegistry

@@ -26,13 +26,14 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from statistics import median, quantiles
 from typing import TypeAlias
 
+from msgspec.structs import replace
 from nights import CLUSTERS, collect, nights_of
 from series import FROM_ENDS, KINDS, Series, histories
 

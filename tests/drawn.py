@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 from measured import ENVIRONMENT, counted, measured, sampled
+from msgspec.structs import replace
 
 from pytest_schedprof.formats.speedscope import Frame, Samples, SpeedscopeFile, name_frames
 from pytest_schedprof.judge.recordings import Names

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_schedprof.judge import compare as comparing
 from pytest_schedprof.judge.costs import Costs, unit_of
@@ -136,7 +137,7 @@ def limited(*verdicts: Verdict, text: str = "calls <= 1", note: str = "", **fact
     estimate = Estimate(7.0, 7.0, 7.0, 100, 0.0)
     limits = (
         LimitResult(
-            text, verdict, (Finding(TRANSITION, estimate, verdict),), note, parsed=parse_limit(text)
+            text, verdict, (Finding(TRANSITION, estimate, verdict),), parse_limit(text), note
         )
         for verdict in verdicts
     )

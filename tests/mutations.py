@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from measured import compare, counted, measured, sampled
+from msgspec.structs import replace
 
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.evidence import Evidence

@@ -44,8 +44,8 @@ LIMITS = st.builds(
     TEXT,
     VERDICTS,
     tuples(st.builds(Finding, TEXT, ESTIMATES, VERDICTS)),
+    st.builds(Limit, TEXT, TEXT, NUMBERS, TEXT, TEXT, NUMBERS),
     TEXT,
-    parsed=st.builds(Limit, TEXT, TEXT, NUMBERS, TEXT, TEXT, NUMBERS),
 )
 SETTINGS = st.dictionaries(
     TEXT, st.one_of(st.booleans(), COUNTS, NUMBERS, TEXT, st.lists(TEXT), st.none()), max_size=4

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
+from msgspec import Struct
+
 from pytest_schedprof.model.backend import Artifact, BackendFacts
-from pytest_schedprof.model.options import NoOptions, plain, read_options
+from pytest_schedprof.model.options import plain, read_options
 from pytest_schedprof.model.profile import Namer, Profile
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 Setting: TypeAlias = bool | int | float | str | list[str] | None
 
 
-@dataclass(frozen=True, slots=True)
-class RawProfile:
+class RawProfile(Struct, frozen=True):
     """The content that a recording brought back, before it is parsed."""
 
     content: bytes
@@ -89,8 +89,8 @@ class Backend(ABC):
     needs: ClassVar[tuple[str, ...]]
     """Packages, as pip names them, that must be installed where the scheduler runs."""
 
-    options_type: ClassVar[type[Any]] = NoOptions
-    """Frozen dataclass of the options, each with a default and of a type that
+    options_type: ClassVar[type[Struct]] = Struct
+    """Frozen struct of the options, each with a default and of a type that
     `model/options.py` can read: bool, int, float, str or tuple[str, ...]."""
 
     sparing: ClassVar[Mapping[str, object]] = MappingProxyType({})
@@ -195,7 +195,7 @@ class Backend(ABC):
         return {}
 
 
-FACTS = tuple(field.name for field in fields(BackendFacts))
+FACTS = BackendFacts.__struct_fields__
 """Class attributes of a backend that make up its facts."""
 
 DECLARED = (*FACTS, "drift")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pytest_schedprof.agent import counts as agent
 from pytest_schedprof.agent.counts import (
@@ -50,8 +52,7 @@ UNCOUNTED_SIDES = dict.fromkeys(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CountsOptions:
+class CountsOptions(Struct, frozen=True):
     modules: tuple[str, ...] = (EVERYTHING,)
     """Modules whose functions are counted, with wildcards; modules named in limits are added.
 

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pytest_schedprof.agent import cprofile as agent
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
@@ -20,8 +21,7 @@ from pytest_schedprof.model.profile import CostProfile, Namer
 PICTURE_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class CProfileOptions:
+class CProfileOptions(Struct, frozen=True):
     callgraph: bool = True
     """Also draw the call graph, if gprof2dot and graphviz are installed."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from pytest_schedprof.agent import cputime as agent
 from pytest_schedprof.backends.remote import RemoteRecording
@@ -31,8 +32,7 @@ THREAD_BIAS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CpuTimeOptions:
+class CpuTimeOptions(Struct, frozen=True):
     formats: tuple[str, ...] = (RECORDED,)
     """Artifacts to make of the recording."""
 

@@ -6,11 +6,12 @@ import errno
 import os
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pytest_schedprof.agent import instructions as agent
 from pytest_schedprof.agent import perf_events
@@ -196,8 +197,7 @@ AS_A_WHOLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class InstructionsOptions:
+class InstructionsOptions(Struct, frozen=True):
     by: str = AUTO
     """`valgrind`, `counter` for one of the processor's, or `auto`: valgrind if a limit names a
     function or an owner and the cluster is started for the test, else the counter where the machine

@@ -9,9 +9,10 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from pytest_schedprof.agent import memory as agent
 from pytest_schedprof.backends.contract import Recording
@@ -38,8 +39,7 @@ PROOF: tuple[str, str] = (
 """File and name of the agent's own allocation, which is not the scheduler's memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemrayOptions:
+class MemrayOptions(Struct, frozen=True):
     """Options of the backend; each is an option of memray's tracker."""
 
     native: bool = False

@@ -6,8 +6,10 @@ import inspect
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pytest_schedprof.agent import guard as guard_program
 from pytest_schedprof.agent import pyspy as agent
@@ -92,8 +94,7 @@ MODES = ("native", "gil", "idle", "nonblocking", "subprocesses")
 """Flags that change what a sample means."""
 
 
-@dataclass(frozen=True, slots=True)
-class PySpyOptions:
+class PySpyOptions(Struct, frozen=True):
     """Options of py-spy itself; each is a flag of `py-spy record`."""
 
     native: bool = False

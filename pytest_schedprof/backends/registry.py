@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields
 from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar
@@ -163,7 +162,7 @@ class BackendRegistry(Registry[BackendFactory]):
 
     def options_of(self, name: str) -> frozenset[str]:
         options_type: Any = self._class(name).options_type
-        return frozenset(field.name for field in fields(options_type))
+        return frozenset(options_type.__struct_fields__)
 
     def check_options(self, name: str, options: Mapping[str, object]) -> None:
         """Raise SettingsError for an option that is unknown or malformed."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from pytest_schedprof.agent import checkup
 from pytest_schedprof.backends.contract import Setting
@@ -44,8 +45,7 @@ PROFILES = {
 DOCKERS_PROFILE = "--security-opt seccomp=FILE"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """A reason and what can be done about it, as clauses of one sentence."""
 
     reason: str

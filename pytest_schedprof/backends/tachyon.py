@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from pytest_schedprof.agent import sampler as program
 from pytest_schedprof.agent import tachyon as agent
@@ -42,8 +43,7 @@ MAX_BEHIND = 0.1
 """Part of the window by which a sample may be late: it shows a later moment."""
 
 
-@dataclass(frozen=True, slots=True)
-class TachyonOptions:
+class TachyonOptions(Struct, frozen=True):
     """Options of the sampler itself."""
 
     mode: str = "cpu"

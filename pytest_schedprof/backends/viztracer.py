@@ -8,9 +8,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from pytest_schedprof.agent import viztracer as agent
 from pytest_schedprof.backends.contract import RawProfile, Recording, Setting
@@ -35,8 +37,7 @@ SUFFIXES = {"json": "json", "json.gz": "json.gz", "html": "json"}
 """Ending of the artifact by format; for `html` the page is made of the trace and kept too."""
 
 
-@dataclass(frozen=True, slots=True)
-class VizTracerOptions:
+class VizTracerOptions(Struct, frozen=True):
     """Options of the backend, and of viztracer itself."""
 
     format: str = "json.gz"
@@ -156,12 +157,13 @@ class VizTracerBackend(RemoteBackend):
     @property
     def mode(self) -> str:
         calm = {"format", "tracer_entries"}
+        defaults = asdict(VizTracerOptions())
         changed = (
-            (field.name, getattr(self.options, field.name))
-            for field in fields(self.options)
-            if field.name not in calm and getattr(self.options, field.name) != field.default
+            f"{name}={_text(value)}"
+            for name, value in asdict(self.options).items()
+            if name not in calm and value != defaults[name]
         )
-        return ",".join(f"{name}={_text(value)}" for name, value in changed)
+        return ",".join(changed)
 
     def arguments(self, target: Target, timeout_s: float) -> tuple[Any, ...]:
         options = self.options

@@ -12,9 +12,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from packaging.version import InvalidVersion, Version
 
 from pytest_schedprof.cli.compare import load_both
@@ -162,8 +162,7 @@ TELLING = [
 MOST_WORDS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """The figure that regressed between the first and the last release; releases are told by it."""
 
     test_id: str

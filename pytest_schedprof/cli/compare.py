@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pytest_schedprof.cli.main import add_directory, say
 from pytest_schedprof.errors import ArtifactError, BaselineError

@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from itertools import dropwhile
 from pathlib import Path
 from typing import IO, Any
@@ -192,7 +191,7 @@ class Child:
         # The parent's paths, so that the child can import functions of test modules.
         paths: dict[str, Any] = {"sys_path": import_path()}
         if self._interpreter:
-            paths = {"paths": asdict(session_paths()), "python": sys.version_info[:2]}
+            paths = {"paths": session_paths()._asdict(), "python": sys.version_info[:2]}
         line = json.dumps({**spec, **paths}).encode() + b"\n"
         try:
             self.process.stdin.write(line)

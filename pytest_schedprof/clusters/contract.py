@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.control.reachability import open_line
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSpec:
+class ClusterSpec(Struct, frozen=True):
     """The cluster that a test asks for; tests with equal specifications share one cluster."""
 
     kind: str
@@ -27,8 +27,7 @@ class ClusterSpec:
     """Command that starts the interpreter of the scheduler; see `Backend.launcher`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterRequest:
+class ClusterRequest(Struct, frozen=True):
     """The settings of a test that are about its cluster."""
 
     kind: str

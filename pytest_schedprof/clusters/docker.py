@@ -11,10 +11,11 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from pytest_schedprof.clusters import compose_guard
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
@@ -37,8 +38,7 @@ ENGINE_PROBLEMS = {
 """Remedies for errors of `docker`, by a part of its message in lower case."""
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(Struct, frozen=True):
     """A container of a project in its current state."""
 
     id: str

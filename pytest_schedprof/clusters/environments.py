@@ -14,12 +14,12 @@ import time
 import venv
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -59,8 +59,7 @@ for path in {sites!a}:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Packages:
+class Packages(Struct, frozen=True):
     """Packages of the other side, each in the form that uv accepts."""
 
     requirements: tuple[str, ...] = ()
@@ -330,8 +329,7 @@ ASKING_S = 30.0
 MOST_WORDS = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
+class Interpreter(Struct, frozen=True):
     """An interpreter that can run a scheduler and its workers."""
 
     path: Path

@@ -6,16 +6,15 @@ import os
 import sys
 import sysconfig
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 OURS = ("PYTHONPATH", "PYTHONHOME", "__PYVENV_LAUNCHER__")
 """Environment variables that would make another interpreter import packages of this one."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPaths:
+class SessionPaths(NamedTuple):
     """Entries of `sys.path` without the standard library, which each interpreter has its own of."""
 
     tests: tuple[str, ...]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pytest_schedprof.clusters import KINDS, class_of
 from pytest_schedprof.clusters.attached import AttachedCluster, as_cluster

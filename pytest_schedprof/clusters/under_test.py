@@ -7,11 +7,11 @@ import math
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar
 
 from distributed import Client
+from msgspec import Struct
 
 from pytest_schedprof.agent import decisions, facts
 from pytest_schedprof.agent.names import import_early
@@ -214,8 +214,7 @@ def open_scheduler(cluster: Cluster, control: Control) -> Iterator[SchedulerUnde
             close_client(client, timeout_s=CLOSING_S)
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What was on the scheduler before a test and must not be touched by it."""
 
     tasks: frozenset[Any] = frozenset()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_schedprof.clusters.contract import ClusterSpec
 from pytest_schedprof.clusters.options import EVENT_LOOP, config_of

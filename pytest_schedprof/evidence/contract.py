@@ -6,18 +6,18 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from enum import Enum
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
+from msgspec import Struct, field
 
 from pytest_schedprof.backends.registry import Registry
 from pytest_schedprof.errors import SchedprofError, SettingsError
 from pytest_schedprof.evidence import ALL, KINDS
 from pytest_schedprof.model.limit import Limit
-from pytest_schedprof.model.options import NoOptions, read_options
+from pytest_schedprof.model.options import read_options
 from pytest_schedprof.model.result import BackendResult
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ class Need(Enum):
     """The workers' CPU time by phase, likewise, in `Segment.workers`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedTest:
+class ObservedTest(Struct, frozen=True):
     """The test that a kind gathers evidence of."""
 
     test_id: str
@@ -81,8 +80,7 @@ class ObservedTest:
         return self.known_scheduler
 
 
-@dataclass(frozen=True, slots=True)
-class Brought:
+class Brought(Struct, frozen=True):
     """The files of a kind from all runs of the body."""
 
     files: Mapping[str, bytes]
@@ -93,8 +91,7 @@ class Brought:
     """What limits can bound."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunFigures:
+class RunFigures(Struct, frozen=True):
     """The amounts of one metric in the runs of the body."""
 
     metric: str
@@ -117,8 +114,8 @@ class Kind(ABC):
     description: ClassVar[str]
     """Which instrument it is, in one line."""
     needs: ClassVar[frozenset[Need]]
-    options_type: ClassVar[type[Any]] = NoOptions
-    """Frozen dataclass of the options, as that of a backend."""
+    options_type: ClassVar[type[Struct]] = Struct
+    """Frozen struct of the options, as that of a backend."""
 
     def __init_subclass__(
         cls, *, name: str, description: str, needs: Collection[Need] = (Need.SCHEDULER,)

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
-from dataclasses import dataclass, replace
 from pkgutil import resolve_name
 from reprlib import Repr
 from time import time
@@ -20,6 +19,8 @@ from dask.callbacks import Callback
 from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceData, ResourceProfiler
 from dask.sizeof import sizeof
 from dask.utils import funcname, key_split
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence import usage
@@ -172,8 +173,7 @@ METRICS: Mapping[str, Metric] = {"bytes": sizeof, "count": lambda result: 1}
 """Metrics of results that have a name of their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalOptions:
+class LocalOptions(Struct, frozen=True):
     """Options of the kind; a profiler that the user registers has its own."""
 
     dt: float = INTERVAL_S

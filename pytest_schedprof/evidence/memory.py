@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pytest_schedprof.agent import instruments
 from pytest_schedprof.errors import SettingsError, quoted
@@ -85,8 +87,7 @@ MANY = 200
 """Number of workers above which sampling is slower: each sample sums over all workers."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryOptions:
+class MemoryOptions(Struct, frozen=True):
     measures: Names = SAMPLED
     """What to sample, beside what limits bound."""
     interval: Seconds | None = None

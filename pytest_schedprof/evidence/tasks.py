@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 import msgspec
 from dask.utils import key_split
+from msgspec.structs import replace
 
 from pytest_schedprof.agent import instruments, recordings, spans
 from pytest_schedprof.control.control import Control

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from distributed import profile as dasks
+from msgspec import Struct
 
 from pytest_schedprof.agent import facts, instruments
 from pytest_schedprof.control.control import Control
@@ -109,8 +109,7 @@ WHY_FORGOTTEN = (
 FORGOTTEN = f"the first samples are missing: {WHY_FORGOTTEN}"
 
 
-@dataclass(frozen=True, slots=True)
-class WorkersOptions:
+class WorkersOptions(Struct, frozen=True):
     """Options of the kind; without them workers sample as dask's configuration says."""
 
     interval: Seconds | None = None
@@ -278,8 +277,7 @@ Process: TypeAlias = tuple[str, ...]
 """What identifies a process, also of another machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Clocks:
+class _Clocks(Struct, frozen=True):
     """CPU seconds so far."""
 
     of_processes: Mapping[Process, float]

@@ -6,8 +6,9 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.model.profile import Function, Stack
@@ -45,8 +46,7 @@ MOST = 10**18
 """Largest count; larger ones could not be added up."""
 
 
-@dataclass(slots=True)
-class Call:
+class Call(Struct):
     """All calls of one function by another."""
 
     count: int = 0
@@ -54,8 +54,7 @@ class Call:
     """With everything that was called in turn."""
 
 
-@dataclass(slots=True)
-class CallGraph:
+class CallGraph(Struct):
     """Costs of functions; those of C are named `c:function`."""
 
     own: dict[Function, int] = field(default_factory=dict)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct, field
 
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats import read_json
@@ -26,8 +26,7 @@ NOBODY = -1
 """Number in the place of a worker if there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionColumns:
+class DecisionColumns(Struct, frozen=True):
     """The decisions in their order, by column. Tasks and workers are numbers in lists of names."""
 
     at: list[int] = field(default_factory=list)
@@ -52,8 +51,7 @@ class DecisionColumns:
     other_fetch: list[int] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskColumns:
+class TaskColumns(Struct, frozen=True):
     """The tasks that finished, in the order of the reports, by column."""
 
     key: list[int] = field(default_factory=list)
@@ -63,8 +61,7 @@ class TaskColumns:
     nbytes: list[int] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class TransferColumns:
+class TransferColumns(Struct, frozen=True):
     """What workers fetched for tasks."""
 
     worker: list[int] = field(default_factory=list)
@@ -72,8 +69,7 @@ class TransferColumns:
     took: list[int] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class HeldColumns:
+class HeldColumns(Struct, frozen=True):
     """What workers held in results: the peaks in stretches of time that begin at `at`."""
 
     at: list[int] = field(default_factory=list)
@@ -92,8 +88,7 @@ class Step(NamedTuple):
     """Who a task is stolen for; empty of other decisions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(Struct, frozen=True):
     """The content of `decisions.json`: one window."""
 
     hash: str
@@ -194,7 +189,7 @@ def _is_whole(decided: Decided) -> bool:
     """Whether the columns of a table have one length, and every number in them has its name."""
     choices, tasks, transfers = decided.choices, decided.tasks, decided.transfers
     for table in (choices, tasks, transfers, decided.held):
-        if len({len(getattr(table, column.name)) for column in fields(table)}) > 1:
+        if len({len(getattr(table, column)) for column in table.__struct_fields__}) > 1:
             return False
     names = {"kind": KINDS, "rule": RULES, "key": decided.keys, "worker": decided.workers}
     columns = [

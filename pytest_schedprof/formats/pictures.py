@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from zlib import crc32
+
+from msgspec import Struct
 
 from pytest_schedprof.formats.charts import Scale, as_file, box, element, words
 from pytest_schedprof.formats.speedscope import Frame, SpeedscopeFile
@@ -60,8 +61,7 @@ def _box(span: FrameSpan, x: Scale, top: float) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class FrameSpan:
+class FrameSpan(Struct, frozen=True):
     """A frame that stayed at the same place of the stack from `start` to `end`."""
 
     label: str

@@ -10,9 +10,9 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from pytest_schedprof.errors import FormatError
 from pytest_schedprof.formats import UNREADABLE
@@ -30,8 +30,7 @@ class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(Struct, frozen=True):
     """One thread's samples: indexes into the file's stacks, in the order they were taken."""
 
     thread: str
@@ -41,8 +40,7 @@ class Samples:
     """Seconds that each sample stands for."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpeedscopeFile:
+class SpeedscopeFile(Struct, frozen=True):
     """A file; each distinct stack of frame indexes is stored once."""
 
     frames: list[Frame]

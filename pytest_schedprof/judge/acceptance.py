@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from math import isfinite
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.judge.causes import GRAVITY, enclosing

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from math import isclose
 from pathlib import Path
+
+from msgspec import Struct
 
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.formats.counted import CountsFile, read_counts
@@ -26,8 +27,7 @@ SUMS_UP = 1e-6
 """Relative difference up to which the costs of functions are said to sum to the whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeptSide:
+class KeptSide(Struct, frozen=True):
     """A result with the directories of its files, where these are kept."""
 
     result: Result

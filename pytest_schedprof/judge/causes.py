@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import fsum
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from pytest_schedprof.judge.costs import is_line
 from pytest_schedprof.judge.figures import Measurement

@@ -10,9 +10,11 @@ verdict (both in `model/comparison.py`). `matching.py` says before what may be c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import ceil, log2, sqrt
 from typing import TypeAlias, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pytest_schedprof.judge.causes import causes_of, enclosing, in_order, with_other_code
 from pytest_schedprof.judge.estimate import ALPHA
@@ -301,8 +303,7 @@ def choose(candidates: Sequence[Measurement], after: Measurement) -> tuple[Measu
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class InterimChecks:
+class InterimChecks(Struct, frozen=True):
     """Interim checks of one test."""
 
     first_check: int

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from math import log, sqrt
 from statistics import fmean, stdev
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from pytest_schedprof.judge.estimate import MANY, MIN_ROUNDS, bound_at
 from pytest_schedprof.judge.owners import (
@@ -128,8 +129,7 @@ Amounts: TypeAlias = dict[str, float]
 """Costs by metric."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """Costs of one round."""
 
     tasks: int
@@ -180,8 +180,7 @@ def gather(into: Amounts, costs: Mapping[str, float]) -> None:
         into[metric] = amount
 
 
-@dataclass(frozen=True)
-class Costs:
+class Costs(Struct, frozen=True, dict=True):
     """Costs of all rounds, from which the cost of any function or owner is estimated."""
 
     units: Sequence[Unit]

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import fsum, isclose, sqrt
+
+from msgspec.structs import replace
 
 from pytest_schedprof.judge.causes import ROUNDING, parts_of
 from pytest_schedprof.judge.costs import KEPT, is_line, line_of

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from difflib import SequenceMatcher
 from pathlib import Path
 from textwrap import dedent
+
+from msgspec.structs import replace
 
 from pytest_schedprof.errors import ArtifactError, SchedprofError, SettingsError
 from pytest_schedprof.judge.accounts import COUNTS, KeptSide, accounts_of, metrics_of

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from math import hypot, sqrt
 from statistics import median, stdev
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from pytest_schedprof.judge.costs import DRIFT, is_line
 from pytest_schedprof.judge.estimate import MANY, MIN_ROUNDS, Figure
@@ -97,8 +98,7 @@ Between: TypeAlias = Callable[[str, str], float]
 """Returns the standard deviation of a metric of a function, or of the whole, between runs."""
 
 
-@dataclass(frozen=True)
-class Measurement:
+class Measurement(Struct, frozen=True, dict=True):
     """The result of one backend in one test, with the figures that are compared."""
 
     result: Result

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from decimal import Decimal
+
+from msgspec.structs import replace
 
 from pytest_schedprof.errors import LimitError, hint, quoted
 from pytest_schedprof.judge.owners import COUNTED, NOT_SCHEDULER, OWNER_NAMES

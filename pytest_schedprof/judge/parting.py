@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from pytest_schedprof.formats.counted import KINDS, NOBODY, RULES, Decided, Step
 from pytest_schedprof.model.comparison import (

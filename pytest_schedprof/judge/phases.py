@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pytest_schedprof.judge.costs import Costs, Unit
 from pytest_schedprof.model.evidence import Evidence, Phase, Phases, RunAmounts
@@ -87,8 +88,7 @@ class CostsOfSubjects:
         return self.costs(metric, subject).doubt_of_growth(metric, "")
 
 
-@dataclass(frozen=True)
-class ClientCosts(CostsOfSubjects):
+class ClientCosts(CostsOfSubjects, Struct, frozen=True):
     """The client's phases, as `@client-sending`: CPU time in the windows of one backend."""
 
     rounds: Sequence[Sequence[Segment]]
@@ -120,8 +120,7 @@ def _unit(segments: Sequence[Segment], phase: str) -> Unit:
     return Unit(tasks, {}, {CPU: spent}, scale=segments[0].scale)
 
 
-@dataclass(frozen=True)
-class EvidenceMeasurements(CostsOfSubjects):
+class EvidenceMeasurements(CostsOfSubjects, Struct, frozen=True):
     """Measurements of one kind of evidence, for its limits.
 
     A run of the body counts as one: its amount is already of the whole run, or a mean.

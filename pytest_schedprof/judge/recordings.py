@@ -6,9 +6,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.formats.callgrind import is_python, read_callgrind, unfolded
@@ -117,8 +119,7 @@ SAMPLES = ".speedscope.json"
 """Ending of the names of files with samples, whichever backend wrote them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """Stacks that one backend recorded, or why there are none: busy samples, or costs per task."""
 
     stacks: Counter[Stack] = field(default_factory=Counter)
@@ -253,8 +254,7 @@ def _nanoseconds(
         yield {stack: time * NANOSECONDS for stack, time in times.items() if busy_stack(stack)}
 
 
-@dataclass(frozen=True, slots=True)
-class Other:
+class Other(Struct, frozen=True):
     """The same test on another side: its record, and its files or at least its stacks."""
 
     name: str

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pytest_schedprof.judge.acceptance import with_accepted
 from pytest_schedprof.judge.compare import (
@@ -37,8 +39,7 @@ from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import Result
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceBefore:
+class EvidenceBefore(Struct, frozen=True):
     """Evidence of one kind from an earlier run, or from another side."""
 
     after: Result
@@ -80,8 +81,7 @@ def evidence_of(result: Result, kind: str) -> Iterator[tuple[Result, Evidence]]:
             yield result, evidence
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(Struct, frozen=True, dict=True):
     """The earlier results that a session compares its tests with."""
 
     name: str
@@ -143,8 +143,7 @@ class Reference:
         return [with_accepted(comparison, self.accepted)]
 
 
-@dataclass(frozen=True)
-class InTurns:
+class InTurns(Struct, frozen=True):
     """The other side of a test in turns: the same test on the same machine."""
 
     name: str
@@ -179,8 +178,7 @@ class InTurns:
         return [compare_in_turns(before, after, self.alpha, is_binding=is_binding)]
 
 
-@dataclass(frozen=True)
-class Before:
+class Before(Struct, frozen=True, dict=True):
     """An earlier measurement, as the baseline of relative limits."""
 
     after: Measurement

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import pi, sqrt
 from statistics import median
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from pytest_schedprof.judge.change_points import NEIGHBOURS, scatter, steps_in
 from pytest_schedprof.judge.estimate import OF_EACH_RUN, Figure, critical
@@ -36,8 +37,7 @@ Name: TypeAlias = tuple[str, str]
 """Metric and subject of a series."""
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """One figure of a backend."""
 
     value: float
@@ -45,8 +45,7 @@ class Amount:
     """Its part of the total of this metric; 1 for figures that are always shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The series that a user asked for."""
 
     test: str = "*"

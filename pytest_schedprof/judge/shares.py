@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import hypot
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pytest_schedprof.judge.costs import Costs
 from pytest_schedprof.judge.estimate import (
@@ -34,8 +36,7 @@ from pytest_schedprof.model.result import FunctionShare, OwnerShare, SampledShar
 MICROSECONDS = 1e6
 
 
-@dataclass(frozen=True, slots=True)
-class BusyTime:
+class BusyTime(Struct, frozen=True):
     """What all busy samples stand for, in microseconds per task."""
 
     cpu: float
@@ -79,8 +80,7 @@ limit on their functions is judged."""
 NO_COSTS = Costs(())
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
+class Shares(Struct, frozen=True):
     """Busy samples by unit, from which the share of any function or owner is estimated."""
 
     units: tuple[Tally, ...]
@@ -273,8 +273,7 @@ MAX_BLOCKS = 20
 """Most blocks of a round: more would be shorter than the noise they show (docs/statistics.md)."""
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """Counts of one unit. Functions and owners are counted in busy samples only."""
 
     busy: int = 0

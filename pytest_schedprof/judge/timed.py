@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import sqrt
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from pytest_schedprof.judge.estimate import (
     MANY,

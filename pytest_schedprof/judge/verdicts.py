@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from math import fsum, hypot
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from pytest_schedprof.errors import LimitError, hint
 from pytest_schedprof.judge.costs import is_line
@@ -65,7 +66,7 @@ def judge(
     if limit.is_relative and not doubt:
         doubt = baseline.doubt(limit.metric, subjects) if baseline else NO_BASELINE
     if doubt:
-        return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), doubt, parsed=limit)
+        return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), limit, doubt)
     findings = sorted(
         _findings(limit, subjects, measurements, baseline),
         key=lambda finding: (
@@ -75,7 +76,7 @@ def judge(
         ),
     )
     verdict = Verdict.worst([finding.verdict for finding in findings])
-    return LimitResult(str(limit), verdict, tuple(findings), parsed=limit)
+    return LimitResult(str(limit), verdict, tuple(findings), limit)
 
 
 def _subjects(limit: Limit, measurements: Measurements, known: Sequence[Function]) -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pytest_schedprof.agent import names
 from pytest_schedprof.backends.contract import Backend, RawProfile
@@ -46,8 +48,7 @@ def keep_record(directory: Path | None, result: Result) -> None:
 UNNAMED = "the scheduler was lost before it named the functions of the profile"
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
+class Assessment(Struct, frozen=True):
     """Results of one test's profiling; trouble is kept here and never raised."""
 
     backends: tuple[BackendResult, ...]
@@ -61,8 +62,7 @@ class Assessment:
 NOT_ASSESSED = Assessment((), ())
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
+class Earlier(Struct, frozen=True):
     """What was measured of a test before, or on another side."""
 
     reference: Reference | InTurns | None
@@ -116,8 +116,7 @@ def _recorded(recorder: Recorder, errors: list[SchedprofError]) -> Iterator[_Rec
             yield _Recorded(recorder, backend, rounds_with_any, errors)
 
 
-@dataclass(frozen=True, slots=True)
-class _Recorded:
+class _Recorded(Struct, frozen=True):
     """One backend's recordings of one test."""
 
     recorder: Recorder

@@ -6,8 +6,9 @@ import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pytest_schedprof.agent import checkup, facts
 from pytest_schedprof.backends.contract import Backend

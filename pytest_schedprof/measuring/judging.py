@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pytest_schedprof.errors import LimitError, SchedprofError, printable
 from pytest_schedprof.judge.acceptance import with_tolerance
@@ -56,7 +57,7 @@ def _judge(limit: Limit, evidence: Evidence, earlier: Earlier) -> LimitResult:
     measurements = EvidenceMeasurements(evidence)
     if evidence.missing:
         doubt = measurements.doubt(limit.measured, limit.pattern)
-        return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), doubt, parsed=limit)
+        return LimitResult(str(limit), Verdict.INCONCLUSIVE, (), limit, doubt)
     known = choices(limit.measured, limit.pattern)
     reference = earlier.reference
     before = reference.evidence_before(earlier.test, evidence.kind) if reference else None

@@ -6,11 +6,12 @@ import os
 import shutil
 import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 from pytest_schedprof.backends.contract import Backend, side_by_side
 from pytest_schedprof.backends.registry import FROM_OUTSIDE, LIGHTEST, MOST_EXACT, BackendRegistry
@@ -38,8 +39,7 @@ ROUNDS_TO_COMPARE = 3
 nor how far times scatter."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """How a test is to be profiled. Made before the test runs, so that mistakes show at once."""
 
     settings: Settings

@@ -6,13 +6,13 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any, Generic, TypeVar
 
 from distributed import Client
+from msgspec.structs import replace
 
 from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry

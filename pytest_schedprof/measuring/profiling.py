@@ -16,12 +16,12 @@ import shutil
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from time import time as now  # tests may leave `time.time` patched
 
 from dask.callbacks import Callback
+from msgspec.structs import replace
 
 from pytest_schedprof.agent.names import sources_of
 from pytest_schedprof.clusters.in_process import InProcess

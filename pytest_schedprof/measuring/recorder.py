@@ -8,9 +8,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pytest_schedprof.agent import facts, recordings
 from pytest_schedprof.backends.contract import Backend, RawProfile, Recording
@@ -19,8 +21,7 @@ from pytest_schedprof.errors import RecordingError, SchedprofError, SchedulerLos
 from pytest_schedprof.model.result import Segment
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentRecord:
+class SegmentRecord(Struct, frozen=True):
     """What was recorded between a start and a stop of the backends."""
 
     facts: Segment
@@ -71,8 +72,7 @@ def no_watch() -> Callable[[], Mapping[str, float]]:
     return dict
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A segment that is being recorded."""
 
     before: dict[str, Any] = field(default_factory=dict)
@@ -86,8 +86,7 @@ class _Open:
     unwatch_workers: Callable[[], Mapping[str, float]] = dict
 
 
-@dataclass(slots=True)
-class Recorder:
+class Recorder(Struct):
     """Records the rounds of one test; `measure` narrows a round to parts of the body."""
 
     control: Control

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True, slots=True)
-class FileKind:
+class FileKind(Struct, frozen=True):
     """A format of files, which says what opens them."""
 
     opener: str
@@ -47,8 +47,7 @@ ENDINGS: Mapping[str, FileKind] = {
 """Kinds of files that their ending tells, whatever wrote them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(Struct, frozen=True):
     """A kind of file that a backend leaves of each recording."""
 
     ending: str
@@ -56,8 +55,7 @@ class Artifact:
     kind: FileKind
 
 
-@dataclass(frozen=True, slots=True)
-class BackendFacts:
+class BackendFacts(Struct, frozen=True):
     """Declarations of a backend, which are known without making one."""
 
     name: str
@@ -110,8 +108,7 @@ SECCOMP_FILTER = 2
 """Value of `Privileges.seccomp` if a filter is active."""
 
 
-@dataclass(frozen=True, slots=True)
-class Privileges:
+class Privileges(Struct, frozen=True):
     """Privileges of the scheduler's process, as found by the agent."""
 
     platform: str = "linux"
@@ -135,8 +132,7 @@ class Privileges:
     """Label that AppArmor or SELinux gives the process."""
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """A process and the machine that it runs on."""
 
     pid: int
@@ -155,8 +151,7 @@ class Machine:
     free_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClockOffset:
+class ClockOffset(Struct, frozen=True):
     """How far the scheduler's clock is ahead of the clock here."""
 
     seconds: float
@@ -164,8 +159,7 @@ class ClockOffset:
     """Half of the round trip of the measurement, which is its largest error."""
 
 
-@dataclass(frozen=True, slots=True)
-class BackendCheck:
+class BackendCheck(Struct, frozen=True):
     """Whether a recording of one backend could be started, stopped and read."""
 
     name: str
@@ -180,8 +174,7 @@ class BackendCheck:
     """What a fact about the scheduler means for the backend, by the name of the fact."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkup:
+class Checkup(Struct, frozen=True):
     """All findings."""
 
     address: str

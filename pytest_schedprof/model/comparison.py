@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from pytest_schedprof.model.explanation import Cause
 from pytest_schedprof.model.limit import Verdict
@@ -31,8 +32,7 @@ class Difference(StrEnum):
     """The hashes differ; what was recorded of one side is not at hand."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeenWorker:
+class SeenWorker(Struct, frozen=True):
     """A worker as the scheduler saw it, with regard to a task."""
 
     name: str
@@ -44,8 +44,7 @@ class SeenWorker:
     """Bytes of the task's dependencies that it did not hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A decision, and what the scheduler compared for it."""
 
     at_s: float
@@ -62,8 +61,7 @@ class Choice:
     """The best of them, of a theft the thief; None if there was none, or too many to look at."""
 
 
-@dataclass(frozen=True, slots=True)
-class FirstDifference:
+class FirstDifference(Struct, frozen=True):
     """The decisions of two runs of a test, compared."""
 
     what: Difference
@@ -103,8 +101,7 @@ class Outcome(StrEnum):
     SAME = "same"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One figure before and after."""
 
     metric: str
@@ -132,8 +129,7 @@ class Change:
         return self.difference / self.before if self.before else None
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """A setting that differs between the two sides, and so is what is compared."""
 
     name: str
@@ -149,8 +145,7 @@ class Origin(StrEnum):
     CONSTANTS = "constants"
 
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
+class Thresholds(Struct, frozen=True):
     """Where the thresholds of a comparison come from."""
 
     origin: Origin
@@ -160,8 +155,7 @@ class Thresholds:
     """Smallest rise of the CPU time per task that counts, as a fraction."""
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedFigure:
+class AcceptedFigure(Struct, frozen=True):
     """A rise that somebody accepted, from a figure to another one."""
 
     test: str
@@ -175,8 +169,7 @@ class AcceptedFigure:
     """The commit that was measured; empty without git."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """One test measured by one backend, before and after."""
 
     test_id: str
@@ -220,8 +213,7 @@ class Comparison:
         return [change for change in self.changes if change.outcome is outcome]
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """A comparison of two sets of results."""
 
     before: str

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from pytest_schedprof.model.limit import LimitResult
 
 
-@dataclass(frozen=True, slots=True)
-class RunAmounts:
+class RunAmounts(Struct, frozen=True):
     """The amounts of one metric of evidence in the runs of the body."""
 
     metric: str
@@ -22,8 +22,7 @@ class RunAmounts:
     """Size of the workload in each of these runs; empty if the test runs at one size only."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """One kind of evidence in the record of a test."""
 
     kind: str
@@ -40,8 +39,7 @@ class Evidence:
     limits: tuple[LimitResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLine:
+class SourceLine(Struct, frozen=True):
     """A place in the user's code from which tasks were submitted."""
 
     code: str
@@ -51,8 +49,7 @@ class SourceLine:
     line_in_code: int
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerMetric:
+class WorkerMetric(Struct, frozen=True):
     """A measurement of workers, under dask's own name."""
 
     name: tuple[str, ...]
@@ -60,8 +57,7 @@ class WorkerMetric:
     value: float
 
 
-@dataclass(frozen=True, slots=True)
-class SpanAnnotation:
+class SpanAnnotation(Struct, frozen=True):
     """The annotation that puts a task into a span."""
 
     name: tuple[str, ...]
@@ -69,8 +65,7 @@ class SpanAnnotation:
     """IDs of the span and of all that it is in, from the outermost."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpanGroup:
+class SpanGroup(Struct, frozen=True):
     """A group of tasks that belongs to a span."""
 
     name: str
@@ -83,8 +78,7 @@ class SpanGroup:
     nbytes_total: int
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A span as the scheduler knows it; all times are by the scheduler's clock."""
 
     name: tuple[str, ...]
@@ -124,8 +118,7 @@ class Span:
         return sum(self.states.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Spans:
+class Spans(Struct, frozen=True):
     """The spans of all runs of a body, with those that the body opened inside."""
 
     takes: tuple[Span, ...]
@@ -153,8 +146,7 @@ def _with_tags(span: Span, tags: set[str], depth: int) -> Iterator[Span]:
             yield from _with_tags(child, tags, depth)
 
 
-@dataclass(frozen=True, slots=True)
-class MemorySamples:
+class MemorySamples(Struct, frozen=True):
     """Memory of all workers together during one run of the body, as reported to the scheduler."""
 
     take: int
@@ -164,8 +156,7 @@ class MemorySamples:
     """Pairs of time and bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskTime:
+class TaskTime(Struct, frozen=True):
     """An action of a worker for a task; times are by the scheduler's clock."""
 
     action: str
@@ -174,8 +165,7 @@ class TaskTime:
     stop: float
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRecord:
+class TaskRecord(Struct, frozen=True):
     """A task that a worker finished."""
 
     take: int
@@ -188,8 +178,7 @@ class TaskRecord:
     times: tuple[TaskTime, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerTimes:
+class WorkerTimes(Struct, frozen=True):
     """Seconds that workers spent on five activities, which overlap in time."""
 
     serialisation: float
@@ -202,16 +191,14 @@ class WorkerTimes:
     """Time for sending and receiving over the network."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskStream:
+class TaskStream(Struct, frozen=True):
     """All tasks of a test and the times of workers."""
 
     tasks: tuple[TaskRecord, ...]
     seconds: WorkerTimes
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(Struct, frozen=True):
     """One transfer between two workers; times are by the scheduler's clock."""
 
     start: float
@@ -228,8 +215,7 @@ class Transfer:
     """Bytes per second."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerTransfers:
+class WorkerTransfers(Struct, frozen=True):
     """Both transfer logs of one worker."""
 
     address: str
@@ -238,8 +224,7 @@ class WorkerTransfers:
     outgoing: tuple[Transfer, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerProfile:
+class WorkerProfile(Struct, frozen=True):
     """A function in dask's profile of its workers, with the functions that it called."""
 
     description: str
@@ -247,8 +232,7 @@ class WorkerProfile:
     children: tuple[WorkerProfile, ...] = field(default=())
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileSlice:
+class ProfileSlice(Struct, frozen=True):
     """Samples of one worker's threads in one stretch of time."""
 
     worker: str
@@ -259,8 +243,7 @@ class ProfileSlice:
     """By the prefix of the tasks that ran."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerProfiles:
+class WorkerProfiles(Struct, frozen=True):
     """What workers' threads did, together, by prefix of tasks and over time."""
 
     description: str
@@ -279,8 +262,7 @@ class WorkerProfiles:
     """Seconds of a slice; those at the start and at the end of the test are shorter."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalTask:
+class LocalTask(Struct, frozen=True):
     """A task of one of dask's local schedulers; times are seconds since the epoch."""
 
     key: str
@@ -292,8 +274,7 @@ class LocalTask:
     """The call that it was, in short."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceSample:
+class ResourceSample(Struct, frozen=True):
     """A sample of the test's process and its children."""
 
     time: float
@@ -302,8 +283,7 @@ class ResourceSample:
     cpu_percent: float
 
 
-@dataclass(frozen=True, slots=True)
-class CachedResult:
+class CachedResult(Struct, frozen=True):
     """A result in the cache; the times since and until it was kept are seconds since the epoch."""
 
     key: str
@@ -315,8 +295,7 @@ class CachedResult:
     """The call that returned it, in short."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalScheduler:
+class LocalScheduler(Struct, frozen=True):
     """Results of `Profiler`, `ResourceProfiler` and `CacheProfiler`."""
 
     tasks: tuple[LocalTask, ...]
@@ -330,8 +309,7 @@ class LocalScheduler:
     """Seconds between samples of resources."""
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(Struct, frozen=True):
     """One phase of a computation."""
 
     where: str
@@ -340,8 +318,7 @@ class Phase:
     cpu_seconds_per_task: float
 
 
-@dataclass(frozen=True, slots=True)
-class Phases:
+class Phases(Struct, frozen=True):
     """All phases of a computation, in order."""
 
     tasks: int

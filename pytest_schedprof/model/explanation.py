@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from pytest_schedprof.model.profile import Function
 
@@ -22,8 +23,7 @@ class Role(StrEnum):
     """It is called more often."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """What a function cost on one side."""
 
     amount: float = 0.0
@@ -48,8 +48,7 @@ class Cost:
         return bool(self.amount or self.calls or self.share)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """The source of a function, as a scheduler had loaded it."""
 
     file: str
@@ -58,8 +57,7 @@ class Source:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLine:
+class SourceLine(Struct, frozen=True):
     """A line of a function's source, on the sides that have it."""
 
     before: int | None
@@ -71,8 +69,7 @@ class SourceLine:
     """How many more of its instructions ran per call; None if lines were not counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Lines that follow each other and explain what a call costs more."""
 
     first: int
@@ -83,8 +80,7 @@ class Place:
     """How many more of their instructions ran per call; None if lines were not counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceChange:
+class SourceChange(Struct, frozen=True):
     """How the source of a function differs between two sides."""
 
     file: str
@@ -96,8 +92,7 @@ class SourceChange:
     """Those that explain the change, the dearest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """How often one function called another one, per task."""
 
     function: Function
@@ -105,8 +100,7 @@ class Caller:
     after: float
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """The part that one function has in a change."""
 
     function: Function
@@ -173,8 +167,7 @@ class Part:
         return self.amount - self.by_calls
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """A function that explains why others rose."""
 
     function: Function
@@ -185,8 +178,7 @@ class Cause:
     after: float
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """Why one figure of a test changed."""
 
     test_id: str
@@ -213,8 +205,7 @@ class Explanation:
         return self.amount - sum(part.amount for part in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Accounts:
+class Accounts(Struct, frozen=True):
     """What each function cost on one side, as far as it is known."""
 
     whole: float

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
+
+from msgspec import Struct
 
 from pytest_schedprof.model.metric import ANY_KIND, METRICS, PERCENT, format_amount
 from pytest_schedprof.model.profile import Function
@@ -16,8 +17,7 @@ POINTS = "pp"
 """Percentage points: the unit of what is added to a baseline that is a share."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """A bound on a metric of the functions, or the owner, that a pattern names."""
 
     metric: str
@@ -103,8 +103,7 @@ GRAVEST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
 """The one order of verdicts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """A share or a cost per task, with a one-sided bound on either side."""
 
     value: float
@@ -118,8 +117,7 @@ class Estimate:
     """Standard deviation of a share relative to that of independent samples; 0 for a cost."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """The result of one limit for one function or owner."""
 
     subject: Function
@@ -129,14 +127,13 @@ class Finding:
     """The estimate in the baseline, if the limit is relative to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LimitResult:
+class LimitResult(Struct, frozen=True):
     """The result of a limit; findings are sorted, the worst first."""
 
     limit: str
     verdict: Verdict
     findings: tuple[Finding, ...]
+    parsed: Limit
+    """What the text says."""
     note: str = ""
     """Why there is no verdict; empty if there is one."""
-    parsed: Limit = field(kw_only=True)
-    """What the text says."""

@@ -6,11 +6,12 @@ docs/limits.md explains each metric to users.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import Flag, auto
 from math import floor, log10
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 CLIENT = ("construction", "optimisation", "serialisation", "sending")
 """Phases of the client up to the scheduler, in the order in which a computation passes them."""
@@ -80,8 +81,7 @@ class Subject(Flag):
     """Phases of the client."""
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """A metric of the family of timed costs, which are amounts per task of the window, with bounds.
 
     Every other family is a subclass. Adding a metric takes a row in `METRICS`, and a backend. What
@@ -130,35 +130,35 @@ class Metric:
         return max(one, other) if self.is_peak else one + other
 
 
-class Sampled(Metric):
+class Sampled(Metric, frozen=True):
     """An estimate from samples."""
 
     is_sampled: ClassVar = True
 
 
-class Count(Metric):
+class Count(Metric, frozen=True):
     """What is counted: exact, per task."""
 
     is_exact: ClassVar = True
 
 
-class Traffic(Count):
+class Traffic(Count, frozen=True):
     """Messages and their bytes. How many are sent as one batch depends on timing, so they are not
     taken as exact even if all rounds agree."""
 
 
-class Peak(Metric):
+class Peak(Metric, frozen=True):
     """The largest figure of all rounds."""
 
     is_peak: ClassVar = True
 
 
-class Stall(Peak):
+class Stall(Peak, frozen=True):
     """What is measured of the event loop's callbacks, and of the collector between them. Where
     functions have figures, that of the whole is the figure of one of them, which is told."""
 
 
-class Decision(Count, Peak):
+class Decision(Count, Peak, frozen=True):
     """What tells of the scheduler's decisions in virtual time, where each run is the same."""
 
 

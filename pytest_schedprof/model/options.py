@@ -8,11 +8,15 @@ from __future__ import annotations
 import math
 import re
 import shlex
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, TypeAlias, TypeVar
+from inspect import get_annotations
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from pytest_schedprof.errors import SettingsError, hint, quoted
+
+if TYPE_CHECKING:  # clusters read their options where msgspec may not be installed
+    from msgspec import Struct
 
 TRUE = frozenset({"true", "yes", "on", "1"})
 FALSE = frozenset({"false", "no", "off", "0"})
@@ -83,7 +87,7 @@ def read_seconds(text: str) -> float:
     return float(parts[1]) * UNITS[unit]
 
 
-T = TypeVar("T")
+T = TypeVar("T", bound="Struct")
 
 Names: TypeAlias = tuple[str, ...]
 """Type of an option of names, in a list or separated by commas."""
@@ -94,8 +98,7 @@ MOST = 10**9
 """Largest number that an option can have, unless it has a smaller bound."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(NamedTuple):
     """How the value of an option is read."""
 
     read: Callable[[Any], Any]
@@ -142,20 +145,16 @@ def positive(number: type[int] | type[float], most: float = MOST) -> Callable[[A
     return read
 
 
-@dataclass(frozen=True, slots=True)
-class NoOptions:
-    """Options of a backend or a kind of evidence that has none."""
-
-
 def read_options(
     kind: type[T], owner: str, raw: Mapping[str, object], *, noun: str = "backend"
 ) -> T:
-    """Build the dataclass of a backend's options, or of those of another thing that has some.
+    """Build the struct of a backend's options, or of those of another thing that has some.
 
     Raises:
         SettingsError: names the unknown option and the known ones, or the malformed value.
     """
-    readers = {field.name: _reader_of(field.type) for field in fields(kind)}  # type: ignore[arg-type]
+    annotations = ChainMap(*map(get_annotations, kind.__mro__))
+    readers = {name: _reader_of(annotations[name]) for name in kind.__struct_fields__}
     for name in raw:
         if name not in readers:
             raise SettingsError(
@@ -197,7 +196,7 @@ def check_choice(option: str, value: str, known: Sequence[str]) -> None:
 
 def plain(options: Any) -> dict[str, Any]:
     """Return all options for the record: lists instead of tuples."""
-    named = ((field.name, getattr(options, field.name)) for field in fields(options))
+    named = ((name, getattr(options, name)) for name in options.__struct_fields__)
     return {name: list(value) if isinstance(value, tuple) else value for name, value in named}
 
 
@@ -240,4 +239,4 @@ READERS: Mapping[str, Reader] = {
     "Seconds | None": Reader(_seconds, f"a time such as 500ms or 2s, of at most {MOST} s"),
     "Any": Reader(lambda value: value, "anything"),
 }
-"""Readers by the type of an option, as its dataclass has it."""
+"""Readers by the type of an option, as its struct has it."""

@@ -6,9 +6,10 @@ import re
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 Function: TypeAlias = str
 """`module:qualname`, without path and line, so that two checkouts give the same name."""
@@ -23,8 +24,7 @@ Stack: TypeAlias = tuple[Function, ...]
 """Functions from the thread's outermost to the innermost."""
 
 
-@dataclass(frozen=True, slots=True)
-class SampleProfile:
+class SampleProfile(Struct, frozen=True):
     """The samples of one recording; a stack is stored once, however often it was seen."""
 
     backend: str
@@ -49,8 +49,7 @@ class SampleProfile:
     """Time by the clock that each sample stands for; 0 if it was sampled at steps of CPU time."""
 
 
-@dataclass(frozen=True, slots=True)
-class CostProfile:
+class CostProfile(Struct, frozen=True):
     """Costs of each function and of the scheduler as a whole in one recording."""
 
     backend: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from hashlib import blake2b
+
+from msgspec import Struct, field
 
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.evidence import Evidence
@@ -23,8 +24,7 @@ VALIDATED = "True"
 """Value of the option `validate` of a scheduler that checks its own state at each transition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """The machine, versions and configuration with which a result was measured."""
 
     python: str
@@ -64,8 +64,7 @@ class Environment:
         return differences(self.test_versions, self.versions, python=python)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterFacts:
+class ClusterFacts(Struct, frozen=True):
     """The cluster that ran the test."""
 
     kind: str
@@ -118,8 +117,7 @@ SIDES_IN_TURNS = frozenset({"worker", "client"})
 """Those of them whose counts are exact too, if they take turns with the scheduler."""
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionShare:
+class FunctionShare(Struct, frozen=True):
     """A function's share of the scheduler's busy time."""
 
     function: Function
@@ -128,16 +126,14 @@ class FunctionShare:
     self_share: Estimate
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerShare:
+class OwnerShare(Struct, frozen=True):
     """An owner's share of the scheduler's busy time."""
 
     owner: str
     share: Estimate
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """A part of a window, between a start and a stop of the recordings."""
 
     seconds: float
@@ -158,8 +154,7 @@ class Segment:
     """Hash of the graphs that clients sent, in virtual time; else empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """The measured part of a test: its call phase, or what `measure()` narrows it to."""
 
     rounds: int
@@ -199,8 +194,7 @@ class Window:
         return self.cpu_seconds / self.tasks * 1e6 if self.tasks else None
 
 
-@dataclass(frozen=True, slots=True)
-class SampledShares:
+class SampledShares(Struct, frozen=True):
     """Shares that were computed from a backend's samples."""
 
     busy_samples: int
@@ -230,8 +224,7 @@ class SampledShares:
         return self.busy_samples / max(1, self.samples - self.waiting_samples)
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionCost:
+class FunctionCost(Struct, frozen=True):
     """Costs of one function in the whole window."""
 
     function: Function
@@ -245,8 +238,7 @@ class FunctionCost:
     """Digests of its code, with spaces between them; empty if they are not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredCosts:
+class MeasuredCosts(Struct, frozen=True):
     """Costs that a backend counted or timed."""
 
     functions: tuple[FunctionCost, ...]
@@ -258,8 +250,7 @@ class MeasuredCosts:
     """The functions that `functions` has in lines of others, since they cost next to nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class BackendResult:
+class BackendResult(Struct, frozen=True):
     """Results of one backend in its window."""
 
     backend: str
@@ -282,8 +273,7 @@ class BackendResult:
     """Bytes of files that were not kept, by the setting `keep`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """The record of one profiled test."""
 
     test_id: str

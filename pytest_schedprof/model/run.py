@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import SCHEMA_VERSION, Result
 
 
-@dataclass(frozen=True, slots=True)
-class StoredResult:
+class StoredResult(Struct, frozen=True):
     """A result and the directory of its artifacts, which is empty if there is none."""
 
     directory: str
@@ -19,8 +19,7 @@ class StoredResult:
     """Figures as in the test's entry in the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class TestEntry:
+class TestEntry(Struct, frozen=True):
     """One test in the record of a run."""
 
     __test__ = False  # not a test class, whatever its name
@@ -35,8 +34,7 @@ class TestEntry:
     in result.json."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """The record of one pytest session."""
 
     run_id: str
@@ -51,8 +49,7 @@ class Run:
     schema_version: int = SCHEMA_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class BaselinePart:
+class BaselinePart(Struct, frozen=True):
     """Results that one session saved; a baseline consists of several such parts."""
 
     run_id: str
@@ -64,8 +61,7 @@ class BaselinePart:
     schema_version: int = SCHEMA_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True):
     """The commit of the tests' directory when a run begins, by git."""
 
     sha: str
@@ -113,8 +109,7 @@ def _identities(result: Result) -> Iterator[object]:
         yield (result.test_id, backend.backend, backend.mode, backend.window.scales, *place)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """A lasting change from one point to the next."""
 
     at: int
@@ -125,8 +120,7 @@ class Step:
     """Probability that noise alone causes such a change at a given place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """When a test was measured, and at which commit."""
 
     run_id: str
@@ -137,8 +131,7 @@ class Moment:
     """Version of distributed on the scheduler."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Setting:
+class Setting(Struct, frozen=True, order=True):
     """The properties that all figures of a series have in common."""
 
     test_id: str
@@ -156,16 +149,14 @@ class Setting:
     """Whether the body ran more than once: the first round fills caches for the others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """The value of a metric at one moment."""
 
     moment: Moment
     value: float
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     """The figures of one metric of a test, in the order of commits."""
 
     setting: Setting
@@ -176,8 +167,7 @@ class Series:
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(Struct, frozen=True):
     """All series of a directory of runs."""
 
     runs: int

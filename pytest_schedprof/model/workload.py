@@ -1,4 +1,7 @@
-"""A recorded workload: what a scheduler was asked, and what each task took in reality."""
+"""A recorded workload: what a scheduler was asked, and what each task took in reality.
+
+Processes of clusters read one where msgspec may not be installed, so these are dataclasses.
+"""
 
 from __future__ import annotations
 

@@ -7,11 +7,12 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
 from typing import Any
 
 import dask.config
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pytest_schedprof.clusters import KINDS, option_names
 from pytest_schedprof.clusters.contract import ClusterRequest
@@ -57,8 +58,7 @@ SEPARATOR = re.compile(rf",\s*(?={ASSIGNMENT.pattern})")
 """Matches a comma before a setting: values such as `uniform(1ms, 2ms)` have others."""
 
 
-@dataclass(frozen=True, slots=True)
-class OtherSettings:
+class OtherSettings(Struct, frozen=True):
     """Settings of the other side's cluster, over those of the test."""
 
     workers: int | None = None

@@ -10,7 +10,6 @@ import shlex
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 from dask.callbacks import Callback
 from dask.diagnostics.progress import ProgressBar
+from msgspec.structs import replace
 
 from pytest_schedprof import plugin
 from pytest_schedprof.backends.registry import LIGHTEST

@@ -5,11 +5,11 @@ What a session may not need at all is made by a function at the end of this file
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from pytest_schedprof.backends.registry import BackendRegistry

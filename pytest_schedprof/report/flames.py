@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from pytest_schedprof.judge.owners import FOREIGN, PLUMBING, owner_of
 from pytest_schedprof.judge.recordings import Other, read_calls, read_samples, trimmed
@@ -17,8 +18,7 @@ from pytest_schedprof.model.result import BackendResult, SampledShares
 from pytest_schedprof.report.tables import micros_per_sample
 
 
-@dataclass(frozen=True, slots=True)
-class CallTree:
+class CallTree(Struct, frozen=True):
     """Nodes in depth-first order: each before the nodes that it called."""
 
     functions: tuple[Function, ...]
@@ -34,8 +34,7 @@ class CallTree:
     """Calls that are left out, since they lead to most samples."""
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(Struct):
     name: int
     depth: int
     own: int = 0
@@ -203,8 +202,7 @@ LEAST_OF_CALLS = 0.0005
 """Part of what was traced or counted, where each call is known, from which on one has a box."""
 
 
-@dataclass(frozen=True, slots=True)
-class Flames:
+class Flames(Struct, frozen=True):
     """Draws the recordings in the directory of a test."""
 
     directory: Path

@@ -7,11 +7,11 @@ them: shares as fractions of one, costs per task in the metric's base unit.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from sys import intern
 
 import msgspec
+from msgspec.structs import replace
 
 from pytest_schedprof.judge.series import amounts_of, figures_of
 from pytest_schedprof.model.comparison import Outcome

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import fmean
 from typing import NewType
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from pytest_schedprof.errors import printable
 from pytest_schedprof.model.limit import Verdict
@@ -26,8 +28,7 @@ WIDEST = 40
 """Most columns of a series; of a longer one each bar is the mean of several figures."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One line of the terminal, and no more than one whatever its text; markup has pytest's
     names."""
 
@@ -35,7 +36,7 @@ class Line:
     markup: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", printable(self.text, keep=""))
+        force_setattr(self, "text", printable(self.text, keep=""))
 
 
 SHOWN = 20
@@ -117,8 +118,7 @@ def _printable(text: str) -> str:
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A part of a summary, whose last items may be left out."""
 
     head: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache, lru_cache, partial
 from importlib.resources import files
 from inspect import getmembers, isfunction
@@ -16,6 +15,7 @@ from typing import NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup, escape
+from msgspec.structs import replace
 
 from pytest_schedprof.judge.recordings import Other
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends, kind_of

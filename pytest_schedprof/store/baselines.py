@@ -8,13 +8,13 @@ baseline that is named as one file takes the results of all sessions in.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from pytest_schedprof.errors import ArtifactError, BaselineError, without_secrets
 from pytest_schedprof.formats import UNREADABLE
@@ -349,7 +349,7 @@ def _decoded(content: bytes, place: Folder, kind: type[Record]) -> Record:
     try:
         return decode(content, str(place), kind)
     except ArtifactError as error:
-        if f'"{fields(kind)[0].name}"'.encode() not in content:  # nor a piece of one
+        if f'"{kind.__struct_fields__[0]}"'.encode() not in content:  # nor a piece of one
             raise BaselineError(f"schedprof: {str(place)!r} is no baseline") from error
         raise BaselineError(f"{error}; or remove it and save the baseline again") from error
 

@@ -7,10 +7,11 @@ import secrets
 import stat
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from pytest_schedprof.errors import ArtifactError, without_secrets
 from pytest_schedprof.store.run_directory import locked, make_directory, write
@@ -81,8 +82,7 @@ ANSWER_S = 30.0
 """Time limit for answers over http."""
 
 
-@dataclass(frozen=True)
-class Folder:
+class Folder(Struct, frozen=True):
     """A file or directory at a path or a URL."""
 
     place: str

@@ -6,13 +6,13 @@ import os
 import re
 import subprocess
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from pytest_schedprof.errors import ArtifactError
 from pytest_schedprof.formats import UNREADABLE

@@ -7,10 +7,12 @@ import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pytest_schedprof.errors import ArtifactError, SchedprofError, SettingsError
 from pytest_schedprof.formats.counted import Decided, read_decisions
@@ -27,8 +29,7 @@ NAMED = 10
 """Names that an error message lists at most."""
 
 
-@dataclass(frozen=True)
-class KeptRun:
+class KeptRun(Struct, frozen=True, dict=True):
     """A run at a path or URL. The results of all its tests may not fit into memory."""
 
     folder: Folder
@@ -94,8 +95,7 @@ class KeptRun:
         return {entry.test_id: entry for entry in self.record.tests}
 
 
-@dataclass(frozen=True, slots=True)
-class KeptTest:
+class KeptTest(Struct, frozen=True):
     """A test's record and the directory of its artifacts."""
 
     path: Path
@@ -370,8 +370,7 @@ def reason_of(error: Exception) -> str:
     return " ".join(str(error).removeprefix("schedprof: ").split())
 
 
-@dataclass(frozen=True, slots=True)
-class TestFiles:
+class TestFiles(Struct, frozen=True):
     """An attempt at a test of a run, with its record if it can be read."""
 
     __test__ = False  # not a test class, whatever its name

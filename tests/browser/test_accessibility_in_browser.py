@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import axe
@@ -10,6 +9,7 @@ import pytest
 from browsing import WIDTH, Reader
 from drawn import DUMPS, IN_TASKS, WRITE, drawn, drawn_test, kept
 from measured import measured
+from msgspec.structs import replace
 from playwright.sync_api import Browser, Page
 
 from pytest_schedprof.judge.limits import parse_limit

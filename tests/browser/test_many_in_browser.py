@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import axe
@@ -12,6 +11,7 @@ import pytest
 from browsing import Reader
 from drawn import TRANSITION, WRITE, kept
 from measured import counted, measured, sampled
+from msgspec.structs import replace
 from playwright.sync_api import Page
 
 from pytest_schedprof.judge.limits import parse_limit

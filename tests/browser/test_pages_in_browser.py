@@ -6,13 +6,13 @@ import random
 import re
 import shutil
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from browsing import Reader, ran, words_of_box
 from measured import sampled
+from msgspec.structs import replace
 from playwright.sync_api import Browser
 from support import shares_in
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support import Finished, Project
 from written_workloads import write_workload
 

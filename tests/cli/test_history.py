@@ -7,7 +7,6 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import fsspec
 import pytest
 from measured import ENVIRONMENT, TASKS, TRANSITION, measured
+from msgspec.structs import replace
 from support import Project
 
 from pytest_schedprof.cli.main import main

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +12,7 @@ import dask.array
 import msgspec
 import pytest
 from distributed import wait
+from msgspec.structs import replace
 from support import Project, wait_for
 from witness import opened
 

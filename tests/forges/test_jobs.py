@@ -7,13 +7,13 @@ import json
 import shutil
 import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from forge_server import FORKS_ID, REQUEST, Artifact, ForgeServer, forge_server
 from measured import TRANSITION, changed
+from msgspec.structs import replace
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.model.explanation import Cause, Role

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,6 +10,7 @@ from drawn import kept
 from hypothesis import given
 from hypothesis import strategies as st
 from measured import changed
+from msgspec.structs import replace
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.errors import SettingsError

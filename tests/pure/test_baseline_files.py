@@ -6,7 +6,6 @@ import json
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,6 +17,7 @@ import fsspec.implementations.http
 import pytest
 from jsonschema import Draft202012Validator
 from measured import ENVIRONMENT, SCHEDULER, counted, measured
+from msgspec.structs import replace
 
 from pytest_schedprof.errors import ArtifactError, BaselineError, without_secrets
 from pytest_schedprof.model.result import Result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,6 +21,7 @@ from measured import (
     measured,
     sampled,
 )
+from msgspec.structs import replace
 
 from pytest_schedprof.judge import compare as comparing
 from pytest_schedprof.judge.compare import compare_in_turns

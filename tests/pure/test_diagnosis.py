@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pytest_schedprof.backends.sampling import CALLS, WITHOUT, Refusal, why_refused
 from pytest_schedprof.model.backend import BackendCheck, Checkup, ClockOffset, Machine, Privileges
@@ -186,7 +186,7 @@ def test_json_holds_all_of_it() -> None:
     assert record["backends"][1]["remedies"] == ["let it", "or do without"]
     assert record["clock"] == {"seconds": -0.25, "uncertainty": 0.002}
     assert record["privileges"]["ptrace_scope"] == 1
-    assert set(Checkup.__slots__) <= set(record)
+    assert set(Checkup.__struct_fields__) <= set(record)
 
 
 def test_json_holds_names_that_are_not_utf_8() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from measured import ENVIRONMENT, SCHEDULER, compare, counted, counted_in, measured, sampled
+from msgspec.structs import replace
 
 from pytest_schedprof.judge.compare import compare_in_turns, compare_one
 from pytest_schedprof.judge.estimate import ALPHA

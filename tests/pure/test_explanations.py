@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import FunctionType
 
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from measured import ENVIRONMENT, compare, counted, measured
+from msgspec.structs import replace
 
 from pytest_schedprof.agent.counts import digests_of
 from pytest_schedprof.judge.causes import causes
@@ -45,7 +45,7 @@ functions = st.dictionaries(
 
 def accounts(functions: dict[str, Cost], **more: object) -> Accounts:
     whole = sum(explanation.amount for explanation in functions.values())
-    return replace(Accounts(whole, functions), **more)  # type: ignore[arg-type]
+    return replace(Accounts(whole, functions), **more)
 
 
 def explained(before: Accounts, after: Accounts) -> Explanation:

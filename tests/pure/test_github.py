@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from measured import TEST, TRANSITION, changed, compare, counted, limited, measured
+from msgspec.structs import replace
 
 from pytest_schedprof.cli.ci import annotations_of, workflow_command
 from pytest_schedprof.judge.explanation import source_change

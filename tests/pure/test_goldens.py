@@ -12,12 +12,12 @@ import os
 import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import groupby
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.cli.main import main

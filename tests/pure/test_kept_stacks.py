@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from drawn import ORDER, SAMPLES_FILE, STACKS, drawn, kept, speedscope
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured import TRANSITION, changed, counted, limited, measured, sampled
+from msgspec.structs import replace
 
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.judge.recordings import Saved, keep_stacks, other_of

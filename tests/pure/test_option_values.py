@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from pytest_schedprof.backends.pyspy import PySpyOptions
 from pytest_schedprof.backends.viztracer import VizTracerOptions
@@ -22,8 +22,7 @@ from pytest_schedprof.model.options import FALSE, TRUE, Names, Seconds, read_opt
 from pytest_schedprof.virtual.behaviour import TRAITS
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Struct, frozen=True):
     """Options with one field of each type."""
 
     native: bool = False
@@ -137,8 +136,11 @@ def _read_clusters(name: str, raw: object) -> None:
 
 READERS: list[Callable[[Any], object]] = [
     *(partial(_read_option, option.name) for option in OPTIONS),
-    *(partial(_read_backends, VizTracerOptions, field.name) for field in fields(VizTracerOptions)),
-    *(partial(_read_backends, PySpyOptions, field.name) for field in fields(PySpyOptions)),
+    *(
+        partial(_read_backends, kind, name)
+        for kind in (VizTracerOptions, PySpyOptions)
+        for name in kind.__struct_fields__
+    ),
     *(partial(_read_clusters, name) for name in (*TRAITS, "tls")),
 ]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
 import msgspec
 from drawn import CODE, kept, with_sources
 from measured import TASKS, counted, measured, recorded
+from msgspec.structs import replace
 
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.formats.counted import CountsFile

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from measured import ENVIRONMENT, TEST, TRANSITION, counted, limited, measured, sampled
+from msgspec.structs import replace
 
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.model.backend import BackendFacts
@@ -194,7 +194,7 @@ def test_tests_of_one_side_are_named() -> None:
 
 def limit(text: str, *findings: Finding, note: str = "") -> LimitResult:
     verdict = Verdict.worst([finding.verdict for finding in findings])
-    return LimitResult(text, verdict, findings, note, parsed=parse_limit(text))
+    return LimitResult(text, verdict, findings, parse_limit(text), note)
 
 
 def finding(

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import time
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from measured import limited
+from msgspec.structs import replace
 from random_records import RESULTS, RUNS
 
 from pytest_schedprof.errors import ArtifactError, BaselineError

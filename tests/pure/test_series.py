@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import accumulate, pairwise
 
 import pytest
@@ -21,6 +20,7 @@ from measured import (
     measured,
     sampled,
 )
+from msgspec.structs import replace
 
 from pytest_schedprof.judge.change_points import steps_in
 from pytest_schedprof.judge.series import LEAST_RUNS, amounts_of, figures_of, usual

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from measured import recorded
+from msgspec.structs import replace
 
 from pytest_schedprof.judge.shares import (
     BusyTime,

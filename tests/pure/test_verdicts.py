@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from measured import ENVIRONMENT, SCHEDULER, TASKS, counted, counted_in, measured, recorded, sampled
+from msgspec.structs import replace
 
 from pytest_schedprof.errors import LimitError
 from pytest_schedprof.evidence.memory import MemoryOptions, measures_of
