@@ -21,7 +21,7 @@ ROW = 20
 
 MOST_TICKS = 6
 
-_NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_IN_XML = "[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 class Scale(NamedTuple):
@@ -39,7 +39,7 @@ class Scale(NamedTuple):
 
 def plain(text: str) -> str:
     """Escape any text for XML: names can contain anything, such as `<lambda>`."""
-    return escape(_NOT_IN_XML.sub("\ufffd", text))
+    return escape(re.sub(_NOT_IN_XML, "\ufffd", text))
 
 
 def element(name: str, *parts: str, **attributes: str | float) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from pytest_schedprof.backends.registry import BackendRegistry
@@ -154,6 +153,8 @@ def run_of(config: pytest.Config) -> RunDirectory:
 
 def cluster_request_of(item: pytest.Item) -> ClusterRequest:
     """Return the cluster that a test asks for, started as its backends need it."""
+    from msgspec.structs import replace
+
     request = item_settings(item).cluster_request
     plan = item.stash.get(PLAN, None)
     return replace(request, launcher=plan.launcher) if plan else request
