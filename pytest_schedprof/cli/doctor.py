@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from pytest_schedprof.backends.registry import FROM_OUTSIDE
 from pytest_schedprof.cli.main import say
-from pytest_schedprof.measuring.settings import read_value
 
 PURPOSE = "check which backends work on a scheduler, and why others do not"
 DESCRIPTION = (
@@ -52,28 +50,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    # --help needs neither distributed nor msgspec, which these load.
+    from pytest_schedprof.backends.registry import FROM_OUTSIDE
+    from pytest_schedprof.measuring.doctor import examine
+    from pytest_schedprof.measuring.settings import read_value
+    from pytest_schedprof.report.commands import DOCTOR_VERSION, as_json, doctor_text
+
     chosen = [
         name
         for text in arguments.backend or [FROM_OUTSIDE]
         for name in read_value("backend", text, "--backend")
     ]
     timeout = read_value("timeout", arguments.timeout, "--timeout")
-    options = _options(arguments.option)
-
-    # --help needs neither distributed nor msgspec, which these load.
-    from pytest_schedprof.measuring.doctor import examine
-    from pytest_schedprof.report.commands import DOCTOR_VERSION, as_json, doctor_text
+    options: dict[str, dict[str, Any]] = {}
+    for text in arguments.option:
+        backend, name, value = read_value("option", text, "--option")
+        options.setdefault(backend, {})[name] = value
 
     checkup = examine(arguments.address, chosen, options, timeout_s=timeout)
     first = {"schema_version": DOCTOR_VERSION, "works": checkup.works}
     say(as_json(checkup, **first) if arguments.json else doctor_text(checkup))
     return 0 if checkup.works else 1
-
-
-def _options(texts: list[str]) -> dict[str, dict[str, Any]]:
-    """Return the options of each backend, by its name."""
-    options: dict[str, dict[str, Any]] = {}
-    for text in texts:
-        backend, name, value = read_value("option", text, "--option")
-        options.setdefault(backend, {})[name] = value
-    return options
