@@ -288,10 +288,10 @@ def test_a_counter_counts_this_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perf_events, "HARDWARE", perf_events.SOFTWARE)
     monkeypatch.setattr(perf_events, "INSTRUCTIONS", perf_events.TASK_CLOCK)
     holder, backend = OwnProcess(), counting("counter")
-    answer = agent.start("counter", "client", dask_scheduler=holder)
+    answer = agent.start("counter", "", dask_scheduler=holder)
     if "problem" in answer:
         pytest.skip(f"this system permits no counter: {answer}")
-    assert agent.start("counter", "client", dask_scheduler=holder) == {"problem": "busy"}
+    assert agent.start("counter", "", dask_scheduler=holder) == {"problem": "busy"}
     (recording,) = holder.__dict__[recordings.RECORDINGS].values()
     until = time.thread_time_ns() + 20_000_000
     while time.thread_time_ns() < until:

@@ -22,12 +22,12 @@ LISTED = {name for point in TOUCHPOINTS for names in point.names for name in nam
 
 OF_OTHERS = {
     # asyncio and the rest of the standard library
-    *("_SubParsersAction", "_acquire_restore", "_callback", "_current_frames", "_enter_task"),
-    *("_exit", "_filters_mutated", "_find_and_load", "_get_running_loop", "_getframe"),
+    *("_SubParsersAction", "_acquire_restore", "_asdict", "_callback", "_current_frames"),
+    *("_enter_task", "_exit", "_filters_mutated", "_find_and_load", "_get_running_loop"),
     *("_is_owned", "_leave_task", "_ready", "_release_save", "_replace", "_run_exitfuncs"),
     *("_scheduled", "_set_running_loop", "_shutdown", "_ssock", "_waiters", "_write_to_self"),
     *("_CRLock", "_PySimpleQueue", "_active_limbo_lock", "_allocate_lock", "_bootstrap"),
-    "_global_shutdown_lock",
+    *("_getframe", "_global_shutdown_lock"),
     # pytest
     "_tw",
 }
