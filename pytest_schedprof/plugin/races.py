@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from functools import partial
+from traceback import walk_tb
 from typing import NamedTuple
 
 import pytest
 
 from pytest_schedprof.plugin.calm import clean_process, forget_files, virtual_time
+from pytest_schedprof.plugin.stash import STORIES
 from pytest_schedprof.virtual.races import (
     Statement,
     calling_before,
@@ -37,8 +39,16 @@ class Failure(NamedTuple):
     """That of the test's own file which raised the error, if one did."""
 
 
-def story(item: pytest.Item, seed: int) -> str:
-    """Return in words what must come together for a test to fail as it did under a seed."""
+def story(item: pytest.Item, seed: int, error: BaseException) -> str:
+    """Return in words what must come together for a test to fail as it did under a seed.
+
+    The search takes up to a minute: under many seeds a test says it once for each place.
+    """
+    lines = [(frame.f_code, number) for frame, number in walk_tb(error.__traceback__)]
+    place = (item.location[:2], type(error), *lines)
+    first = item.config.stash.setdefault(STORIES, {}).setdefault(place, item.name)
+    if first != item.name:
+        return f"it fails where {first} does, which says why"
     level = logging.root.manager.disable
     logging.disable()  # of many runs nobody would read it
     try:

@@ -173,7 +173,7 @@ def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
         raise
     except (Exception, pytest.fail.Exception) as error:
         if seed is not None and profiled.is_calm and not profiled.unprofiled:
-            error.add_note(f"schedprof: under seed {seed}: {story(item, seed)}")
+            error.add_note(f"schedprof: under seed {seed}: {story(item, seed, error)}")
         raise
     # Only of a test that passed: a body that failed has left by the `finally` above.
     if complaint := _complaint(item, profiled):

@@ -56,6 +56,9 @@ AGAINST_WHAT: pytest.StashKey[str] = pytest.StashKey()
 NOT_CALM: pytest.StashKey[str] = pytest.StashKey()
 """Why tests that make their own clusters do not run in virtual time, although they were to."""
 
+STORIES: pytest.StashKey[dict[object, str]] = pytest.StashKey()
+"""Places at which tests failed under a seed, each with the first such test, which says why."""
+
 OTHER_CLUSTERS: pytest.StashKey[ClusterSession] = pytest.StashKey()
 """The clusters of the other side of `--schedprof-against`."""
 

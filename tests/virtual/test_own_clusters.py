@@ -221,9 +221,12 @@ def test_a_seed_draws_what_is_late_and_a_failure_tells_what_must_come_together(
             "before line 36 of test_it.py.",
         ]
     )
-    failed = [name for name, result in project.results().items() if result.outcome == "failed"]
-    first = f"--schedprof-cluster-option=seed={failed[0].partition('seed')[2].rstrip(']')}"
-    again = project.run(*VIRTUALLY, "--schedprof-seeds=2", first, f"test_it.py::{failed[0]}")
+    results = project.results().items()
+    first, *others = sorted(name for name, result in results if result.outcome == "failed")
+    known = [line for line in session.outlines if f"it fails where {first} does" in line]
+    assert len(known) == len(others)
+    seed = f"--schedprof-cluster-option=seed={first.partition('seed')[2].rstrip(']')}"
+    again = project.run(*VIRTUALLY, "--schedprof-seeds=2", seed, f"test_it.py::{first}")
     again.assert_outcomes(failed=1)
     story = [line for line in session.outlines if " ms late" in line]
     assert {line for line in again.outlines if " ms late" in line} <= {*story}
