@@ -24,8 +24,6 @@ from contextlib import ExitStack
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-import distributed.utils
-
 from .names import functions_of
 from .patches import replace, wrap
 
@@ -196,6 +194,8 @@ def untrace(
 
 def in_offload_thread(function: Callable[[], object]) -> None:
     """Run a function before whatever is offloaded from now on; the only thread keeps the order."""
+    import distributed.utils  # no command that only reads results needs it
+
     if executor := getattr(distributed.utils, "_offload_executor", None):
         executor.submit(function)
 

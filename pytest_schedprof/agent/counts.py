@@ -12,8 +12,6 @@ from importlib import import_module
 from types import CodeType
 from typing import Any
 
-from distributed import Client
-
 from .choice import BODY, SCHEDULER, Answer, Choice, put_in_order
 from .counted import Callers, lines_of
 from .decisions import world_of
@@ -117,7 +115,9 @@ class ClientCounts:
 
 def clients() -> list[Any]:
     """Return the clients that are connected, but for the session's own."""
-    every: list[Any] = list(Client._instances)
+    import distributed.client  # no command that only reads results needs it
+
+    every: list[Any] = list(distributed.client.Client._instances)
     running = (client for client in every if client.status == "running")
     return [client for client in running if not hasattr(client, "is_sessions")]
 

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-import dask.config
-
 from .decisions import world_of
 
 PACKAGES = (
@@ -135,6 +133,8 @@ def describe(dask_scheduler: Any = None) -> dict[str, Any]:
 
 def environment() -> dict[str, Any]:
     """Return facts that figures depend on besides the code."""
+    import dask.config  # no command that only reads results needs it
+
     files = (getattr(sys.modules.get(name), "__file__", "") for name in ("distributed", "dask"))
     return {
         "python": platform.python_version(),

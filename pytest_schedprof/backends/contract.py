@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
@@ -14,7 +14,6 @@ from pytest_schedprof.model.options import plain, read_options
 from pytest_schedprof.model.profile import Namer, Profile
 
 if TYPE_CHECKING:
-    from pytest_schedprof.control.control import Target
     from pytest_schedprof.model.backend import Machine
 
 Setting: TypeAlias = bool | int | float | str | list[str] | None
@@ -27,6 +26,26 @@ class RawProfile(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     doubt: str = ""
     """Why no limit can be judged by it, where only the recording knows that; else empty."""
+
+
+class Target(Protocol):
+    """The process that a backend observes: the scheduler's, or the test's own."""
+
+    @property
+    def label(self) -> str:
+        """Name for messages, with its address: `the scheduler tcp://...`."""
+
+    @property
+    def client_id(self) -> str:
+        """Name of the asking client on the scheduler."""
+
+    def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
+        """Run an agent's function in the process and return its answer.
+
+        Raises:
+            SchedulerLostError: if the scheduler is gone.
+            RecordingError: if the function failed.
+        """
 
 
 class Recording(Protocol):

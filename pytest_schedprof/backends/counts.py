@@ -17,9 +17,8 @@ from pytest_schedprof.agent.counts import (
     can_wait_for_clients,
 )
 from pytest_schedprof.agent.recordings import ENDING_S
-from pytest_schedprof.backends.contract import RawProfile, Recording, Setting
+from pytest_schedprof.backends.contract import RawProfile, Recording, Setting, Target
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
-from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import RecordingError, SchedprofError
 from pytest_schedprof.formats.counted import read_counts, with_more
 from pytest_schedprof.model.backend import JSON, Artifact

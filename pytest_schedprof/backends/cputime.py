@@ -8,9 +8,9 @@ from typing import Any
 from msgspec import Struct
 
 from pytest_schedprof.agent import cputime as agent
+from pytest_schedprof.backends.contract import Target
 from pytest_schedprof.backends.remote import RemoteRecording
 from pytest_schedprof.backends.sampling import RECORDED, SamplingBackend
-from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import BackendUnavailableError, RecordingError, SchedprofError
 from pytest_schedprof.formats.speedscope import holds_frame, name_frames, read_speedscope
 from pytest_schedprof.model.backend import SPEEDSCOPE, Artifact, Machine

@@ -16,9 +16,8 @@ from msgspec.structs import replace
 from pytest_schedprof.agent import instructions as agent
 from pytest_schedprof.agent import perf_events
 from pytest_schedprof.agent.instructions import AUTO, COUNTER, VALGRIND
-from pytest_schedprof.backends.contract import RawProfile
+from pytest_schedprof.backends.contract import RawProfile, Target
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
-from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import (
     BackendNotPermittedError,
     BackendUnavailableError,

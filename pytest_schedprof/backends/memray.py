@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from pytest_schedprof.agent import memory as agent
-from pytest_schedprof.backends.contract import Recording
+from pytest_schedprof.backends.contract import Recording, Target
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
-from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     FormatError,

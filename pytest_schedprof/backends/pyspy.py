@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pytest_schedprof.agent import guard as guard_program
 from pytest_schedprof.agent import pyspy as agent
-from pytest_schedprof.backends.contract import Backend, RawProfile
+from pytest_schedprof.backends.contract import Backend, RawProfile, Target
 from pytest_schedprof.backends.remote import RemoteRecording
 from pytest_schedprof.backends.sampling import (
     RECORDED,
@@ -21,7 +21,6 @@ from pytest_schedprof.backends.sampling import (
     is_forbidden,
     not_permitted,
 )
-from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     RecordingError,

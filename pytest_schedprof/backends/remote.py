@@ -7,8 +7,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from pytest_schedprof.agent import recordings
-from pytest_schedprof.backends.contract import Backend, RawProfile, Recording
-from pytest_schedprof.control.control import Target
+from pytest_schedprof.backends.contract import Backend, RawProfile, Recording, Target
 from pytest_schedprof.errors import BackendUnavailableError, RecordingError, SchedprofError
 
 CHUNK_BYTES = 4 * 2**20

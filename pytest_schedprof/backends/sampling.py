@@ -10,9 +10,8 @@ from functools import cache
 from msgspec import Struct
 
 from pytest_schedprof.agent import checkup
-from pytest_schedprof.backends.contract import Setting
+from pytest_schedprof.backends.contract import Setting, Target
 from pytest_schedprof.backends.remote import RemoteBackend
-from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import BackendNotPermittedError
 from pytest_schedprof.formats.pictures import write_flamegraph, write_raw
 from pytest_schedprof.formats.speedscope import name_frames, read_speedscope

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from pytest_schedprof.agent import sampler as program
 from pytest_schedprof.agent import tachyon as agent
+from pytest_schedprof.backends.contract import Target
 from pytest_schedprof.backends.remote import RemoteRecording
 from pytest_schedprof.backends.sampling import (
     RECORDED,
@@ -18,7 +19,6 @@ from pytest_schedprof.backends.sampling import (
     is_forbidden,
     not_permitted,
 )
-from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     RecordingError,

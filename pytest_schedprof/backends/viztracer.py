@@ -15,9 +15,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from pytest_schedprof.agent import viztracer as agent
-from pytest_schedprof.backends.contract import RawProfile, Recording, Setting
+from pytest_schedprof.backends.contract import RawProfile, Recording, Setting, Target
 from pytest_schedprof.backends.remote import RemoteBackend, RemoteRecording
-from pytest_schedprof.control.control import Target
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     RecordingError,

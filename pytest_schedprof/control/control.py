@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import cloudpickle
 from distributed import Client, Scheduler
@@ -384,23 +384,3 @@ def _failure(
 
 def first_line(error: BaseException | None) -> str:
     return str(error).partition("\n")[0]
-
-
-class Target(Protocol):
-    """The process that a backend observes: the scheduler's, or the test's own."""
-
-    @property
-    def label(self) -> str:
-        """Name for messages, with its address: `the scheduler tcp://...`."""
-
-    @property
-    def client_id(self) -> str:
-        """Name of the asking client on the scheduler."""
-
-    def call(self, function: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
-        """Run an agent's function in the process and return its answer.
-
-        Raises:
-            SchedulerLostError: if the scheduler is gone.
-            RecordingError: if the function failed.
-        """

@@ -217,6 +217,12 @@ def test_importing_the_pure_rooms_loads_neither_pytest_nor_dask_nor_a_profiler(
     assert loaded & {*FORBIDDEN["pure"], f"{NAME}.plugin"} == set()
 
 
+def test_commands_that_read_results_load_neither_distributed_nor_dask(tmp_path: Path) -> None:
+    """They ask all backends what they declare."""
+    loaded = loaded_with(", ".join([*in_room("backends"), *in_room("report")]), tmp_path)
+    assert loaded & FORBIDDEN["no distributed"] == set()
+
+
 def test_importing_the_package_loads_nothing_but_itself(tmp_path: Path) -> None:
     loaded = loaded_with(NAME, tmp_path)
     assert {name for name in loaded if name.startswith(NAME)} == {NAME}
