@@ -192,8 +192,9 @@ def _notable_lines(results: Sequence[Result], *, is_all: bool) -> Iterator[Line]
     if calm := [result for result in shown if not is_notable(result)]:
         yield Line(f"{'CPU/task':>12}  test", {"light": True})
         for result in calm:
-            cpu = readable(cpu_of(result) / 1e6, METRICS[CPU])
-            yield Line(f"{cpu:>12}  {result.test_id}")
+            cpu = cpu_of(result) / 1e6
+            cost = readable(cpu, METRICS[CPU]) if cpu else ""  # there may have been no task
+            yield Line(f"{cost:>12}  {result.test_id}")
     if left:
         warned = sum(any(backend.warnings for backend in result.backends) for result in left)
         more = f", {warned} with warnings" if warned else ""

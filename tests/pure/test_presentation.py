@@ -429,7 +429,11 @@ def test_functions_become_fewer_with_the_number_of_tests() -> None:
     names = [f"f{n:02}" for n in range(HOT_FUNCTIONS_VERBOSE)]
     assert shown(texts(*suite(FEW_TESTS))) == names[:HOT_FUNCTIONS] * FEW_TESTS
     more = suite(FEW_TESTS + 1)
-    assert texts(*more)[:2] == ["    CPU/task  test", "        0 us  t.py::test_0"]
+    assert texts(*more)[:3] == [
+        "    CPU/task  test",
+        "              t.py::test_0",
+        "      333 us  t.py::test_1",
+    ]
     assert len(rows(texts(*more))) == len(more)
     failed = texts(*more, replace(more[0], outcome="failed"))
     assert shown(failed) == ["f00"]
