@@ -48,7 +48,7 @@ NAME = "task-stream"
 
 
 class TaskStreamRecording(Recording):
-    """A share in dask's plugin that records tasks; the last one takes what it recorded with it."""
+    """A hold on dask's plugin that records tasks; the last one takes what it recorded with it."""
 
     kind = NAME
 
@@ -86,7 +86,7 @@ class TaskStreamRecording(Recording):
 
 
 def hold(client: str, dask_scheduler: Any = None) -> str:
-    """Return the token of a share in the task stream, which records nothing yet."""
+    """Return the token of a hold on the task stream, which records nothing yet."""
     recording = TaskStreamRecording(client, dask_scheduler)
     token: str = begin(dask_scheduler, recording)["token"]
     return token

@@ -35,7 +35,7 @@ def as_json(record: dict[str, Any]) -> bytes:
 
 
 class OwnProcess:
-    """Holds the recordings of the test's own process, which needs no check for a lost client."""
+    """Holds the recordings of the test's own process; their client is "", which cannot be lost."""
 
 
 class Recording:

@@ -79,7 +79,7 @@ def _fitted(side: Lines, other: Lines, folded: Lines | None, of_other: Lines | N
 
 def _part(line: Figure, value: float) -> Figure:
     """Return what is left of a line, as certain as it was."""
-    return line._replace(value=value, error=line.error * value / line.value if line.value else 0.0)
+    return replace(line, value=value, error=line.error * value / line.value if line.value else 0.0)
 
 
 def _folded_alike(side: Lines, other: Lines) -> Lines:

@@ -159,7 +159,7 @@ def _beside_past(
     share = _beside_usual([run.share_value(subject) for run in past], after.share_value(subject))
     least_error = after.sampling_error((share.before + share.after) / 2)
     cost = _beside_usual([run.cost_value(subject) for run in past], after.cost_value(subject))
-    return share._replace(error=max(share.error, least_error)), cost
+    return replace(share, error=max(share.error, least_error)), cost
 
 
 def _beside_usual(past: Sequence[float], after: float) -> Contrast:
