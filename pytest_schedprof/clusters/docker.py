@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from pytest_schedprof.clusters import compose_guard
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
-from pytest_schedprof.clusters.options import NOTHING, config_of, is_encrypted, with_settings
+from pytest_schedprof.clusters.options import config_of, is_encrypted, with_settings
 from pytest_schedprof.clusters.process import readable
 from pytest_schedprof.errors import ClusterError, SettingsError
 
@@ -53,7 +53,7 @@ class Container(Struct, frozen=True):
 class Compose:
     """A project with a random name, so that sessions do not share containers."""
 
-    def __init__(self, files: Sequence[Path], variables: Mapping[str, str] = NOTHING) -> None:
+    def __init__(self, files: Sequence[Path], variables: Mapping[str, str]) -> None:
         """Name a project of these files, all of whose services get these variables."""
         self.project = f"schedprof-{uuid.uuid4().hex[:8]}"
         self._directory = files[0].parent
@@ -261,18 +261,17 @@ class DockerCluster(Cluster):
     def __init__(self, *, timeout_s: float, options: Mapping[str, str]) -> None:
         self._service = options.get("service", SERVICE)
         self._port = _port(options.get("port", PORT))
-        self._protocol = "tls" if is_encrypted(options) else "tcp"
+        protocol = "tls" if is_encrypted(options) else "tcp"
         files = compose_files(options.get("compose_file", ""))
         self._compose = Compose(files, environment_of(options))
         try:
             self._compose.up()
             self._wait_until_ready(timeout_s)
-            self.address = f"{self._protocol}://{self._place()}"
-        except ClusterError as error:
+            self.address = f"{protocol}://{self._place()}"
+        except BaseException as error:
             self.close()
-            raise type(error)(with_settings(str(error), options)) from None
-        except BaseException:
-            self.close()
+            if isinstance(error, ClusterError):
+                raise type(error)(with_settings(str(error), options)) from None
             raise
 
     @classmethod

@@ -147,7 +147,7 @@ def name_of(packages: Packages) -> str:
 
 
 def interpreter_in(place: Path) -> Path:
-    return place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    return place / "bin/python"
 
 
 def make(packages: Packages, place: Path, path: Sequence[str], deadline: float) -> None:
@@ -162,7 +162,7 @@ def make(packages: Packages, place: Path, path: Sequence[str], deadline: float) 
     Raises:
         ClusterError: if there is no uv, or it cannot install them.
     """
-    venv.EnvBuilder(symlinks=os.name != "nt").create(place)
+    venv.EnvBuilder(symlinks=True).create(place)
     differing = place / "requirements.txt"
     differing.write_text("\n".join(_differing(packages, place, path, deadline)), encoding="utf-8")
     python = f"--python={interpreter_in(place)}"
@@ -285,9 +285,8 @@ def run(
         try:
             status = process.wait(max(0.0, deadline - time.monotonic()))
         except BaseException:
-            if hasattr(os, "killpg"):  # its children too
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)  # its children too
             process.kill()
             process.wait()
             raise
@@ -423,8 +422,7 @@ def read_spec(spec: str) -> Path | Packages:
 
 def _is_path(text: str) -> bool:
     """Return whether uv takes it for a path: `./distributed` is one, `distributed` is not."""
-    seps = filter(None, (os.sep, os.altsep))
-    return "://" not in text and (text[:1] in (".", "~") or any(sep in text for sep in seps))
+    return "://" not in text and (text[:1] in (".", "~") or os.sep in text)
 
 
 def _place(text: str) -> Path:

@@ -70,12 +70,11 @@ class Schedulers(OwnProcess):
         clients = [client for client in list(Client._instances) if not isinstance(client, Line)]
         self.has_client = any(client.status == "running" for client in clients)
         before_clear = Scheduler._clear_task_state
-        counting = self
 
         @functools.wraps(before_clear)
         def clear(scheduler: Scheduler) -> Any:
-            if scheduler not in counting._counted:  # it resets tasks, not transitions
-                counting._left.update(finished(scheduler))
+            if scheduler not in self._counted:  # it resets tasks, not transitions
+                self._left.update(finished(scheduler))
             return before_clear(scheduler)
 
         replace(Scheduler, before_clear.__name__, clear, self._undo)
@@ -130,8 +129,7 @@ class Schedulers(OwnProcess):
             ClusterError: one of them is blocked: what it does would not be seen.
         """
         mine = (None, threading.get_ident())
-        schedulers = self.living()
-        loops = {scheduler.loop for scheduler in schedulers if scheduler.thread_id not in mine}
+        loops = {scheduler.loop for scheduler in self.living() if scheduler.thread_id not in mine}
         runs = [_run_on(loop, function) for loop in loops]
         wait(runs, LOOP_S)
         if any([run.cancel() for run in runs]):  # of those that are left, none begins later

@@ -61,9 +61,6 @@ def _library() -> frozenset[str]:
     places |= {place / "lib-dynload" for place in places} | {
         place.parent / archive for place in places
     }
-    if sys.platform == "win32":
-        base = Path(sys.base_prefix)
-        places |= {base, base / "DLLs", base / archive}
     return frozenset(map(str, places))
 
 

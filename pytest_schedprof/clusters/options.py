@@ -7,7 +7,6 @@ import importlib
 import importlib.util
 import re
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import dask.config
@@ -16,8 +15,6 @@ from pytest_schedprof.clusters import KINDS, option_names
 from pytest_schedprof.errors import SettingsError, hint
 from pytest_schedprof.model.options import BOOLEAN
 from pytest_schedprof.virtual.behaviour import VIRTUAL_TRAITS, read_trait
-
-NOTHING: Mapping[str, str] = MappingProxyType({})
 
 UNKNOWN = object()
 

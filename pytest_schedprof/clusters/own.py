@@ -11,6 +11,7 @@ import weakref
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import dask.config
@@ -18,13 +19,7 @@ from distributed.security import Security
 
 from pytest_schedprof.clusters.child import Child, Watch
 from pytest_schedprof.clusters.contract import Cluster, ClusterSpec
-from pytest_schedprof.clusters.options import (
-    NOTHING,
-    config_of,
-    is_encrypted,
-    with_settings,
-    worker_options,
-)
+from pytest_schedprof.clusters.options import config_of, is_encrypted, with_settings, worker_options
 from pytest_schedprof.control.reachability import require_compatible
 from pytest_schedprof.errors import ClusterError
 
@@ -51,7 +46,7 @@ class OwnCluster(Cluster):
         *,
         timeout_s: float,
         threads: int = 1,
-        options: Mapping[str, str] = NOTHING,
+        options: Mapping[str, str] = MappingProxyType({}),
         interpreter: str = "",
         launcher: Sequence[str] = (),
     ) -> None:
@@ -121,11 +116,10 @@ class OwnCluster(Cluster):
         return Child(name, log, self.interpreter, hash_seed, launcher)
 
     def _scheduler_order(self) -> dict[str, Any]:
-        protocol = "tls" if self.security else "tcp"
         options = {
             "host": HOST,
             "port": 0,
-            "protocol": protocol,
+            "protocol": "tls" if self.security else "tcp",
             "dashboard": False,
             # The scheduler serves HTTP in any case; port 0 keeps it off the default port.
             "dashboard_address": f"{HOST}:0",
@@ -195,18 +189,18 @@ class LocalProcesses(OwnCluster):
     kind = "local"
 
     def _orders(self, workers: int, threads: int, options: Mapping[str, str]) -> list[Any]:
-        keywords = {
-            "host": HOST,
-            "nthreads": threads,
-            "dashboard": False,
-            # All share a process, so no worker knows its own memory.
-            "memory_limit": 0,
-            "local_directory": str(self._directory),
-        }
         order = {
             "role": "workers",
             "count": workers,
-            "options": {**keywords, **worker_options(options)},
+            "options": {
+                "host": HOST,
+                "nthreads": threads,
+                "dashboard": False,
+                # All share a process, so no worker knows its own memory.
+                "memory_limit": 0,
+                "local_directory": str(self._directory),
+                **worker_options(options),
+            },
         }
         return [order] if workers else []
 

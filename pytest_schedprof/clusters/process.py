@@ -102,10 +102,8 @@ def _path(spec: dict[str, Any]) -> list[str]:
 
 def _allow_descriptors() -> None:
     """Raise the limit of open files as far as allowed: a scheduler has one for each worker."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
+    import resource  # not at the top: Windows lacks it, where this module is imported too
+
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     # macOS reports an unlimited number, which it does not accept.
     with suppress(ValueError, OSError):

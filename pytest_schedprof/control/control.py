@@ -151,9 +151,12 @@ class Line(Client):
     is_sessions = True
     """Told to a virtual cluster, whose scheduler may die: this connection must not break then."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, address: str, security: Any, timeout_s: float, name: str) -> None:
         self.broken = asyncio.Event()
-        super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
+        with any_versions():
+            super().__init__(  # type: ignore[no-untyped-call]
+                address, security=security, set_as_default=False, timeout=timeout_s, name=name
+            )
 
     async def _ensure_connected(self, timeout: Any = None) -> None:
         """Turn every error into an OSError, because only then a client cleans up after itself."""
@@ -194,14 +197,7 @@ class Control:
         self._is_mute = False
         """Whether an answer did not come in time; then no other is waited for."""
         try:
-            with any_versions():
-                self._client: Any = Line(
-                    address,
-                    security=security,
-                    set_as_default=False,
-                    timeout=timeout_s,
-                    name="schedprof-control",
-                )
+            self._client: Any = Line(address, security, timeout_s, "schedprof-control")
             keep_time(self._client)
         except (OSError, ValueError) as error:
             raise SchedulerLostError(
@@ -257,14 +253,10 @@ class Control:
             if name not in kept:
                 self._guarded(None, self._client.unpublish_dataset, name)
 
-    @property
-    def _scheduler(self) -> Any:
-        return self._client.scheduler
-
     async def _ask(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Do as `Client.run_on_scheduler`; an error there does not break the connection here."""
         try:
-            response = await self._scheduler.run_function(
+            response = await self._client.scheduler.run_function(
                 function=self._pickled(function),
                 args=pickle.dumps(args),
                 kwargs=pickle.dumps({}),

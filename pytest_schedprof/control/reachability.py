@@ -7,7 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from dask.delayed import delayed
@@ -19,7 +19,7 @@ from distributed.core import send_recv
 from distributed.security import Security
 from distributed.versions import get_versions
 
-from pytest_schedprof.control.control import Control, Line, any_versions, first_line, muted
+from pytest_schedprof.control.control import Control, Line, close_client, first_line, muted
 from pytest_schedprof.errors import IncompatibleError, SchedulerLostError, SettingsError
 from pytest_schedprof.model.result import differences
 
@@ -215,10 +215,6 @@ def find_fault(address: str) -> str | None:
     )
 
 
-INCOMPATIBLE = "dask's client here does not get on with the scheduler of"
-"""Start of the message, by which other programs can recognise it."""
-
-
 def require_compatible(address: str, security: Any, name: str, timeout_s: float) -> None:
     """Let the scheduler compute something: connecting proves little, because graphs change.
 
@@ -235,30 +231,23 @@ def require_compatible(address: str, security: Any, name: str, timeout_s: float)
     except Exception as error:  # an unknown message can raise anything
         versions = version_differences(address, security)
         differing = "; ".join(versions or ("both sides say the same versions",))
-        words = f"{type(error).__name__}: {error}".partition("\n")[0]
+        words = f"{type(error).__name__}: {first_line(error)}"
         raise IncompatibleError(
-            f"schedprof: {INCOMPATIBLE} {name!r} ({words}): {differing}; "
+            "schedprof: dask's client here does not get on with the scheduler of "
+            f"{name!r} ({words}): {differing}; "
             "choose a release nearer to this side's, or compare two runs, each made in its own "
             "environment (schedprof compare)"
         ) from error
 
 
 def _try(address: str, security: Any, timeout_s: float) -> None:
-    with any_versions():
-        line: Any = Line(
-            address,
-            security=security,
-            set_as_default=False,
-            timeout=timeout_s,
-            name="schedprof-trial",
-        )
+    line: Any = Line(address, security, timeout_s, "schedprof-trial")
     try:
         parts = [delayed(len)((number,), pure=True) for number in range(2)]
         for future in (line.submit(len, (1,)), line.compute(delayed(sum)([*parts, 1]))):
             line.sync(line.unless_broken, future._result, callback_timeout=TRIAL_S)
     finally:
-        with suppress(OSError, TimeoutError):
-            line.close(timeout=2)
+        close_client(line, timeout_s=2)
 
 
 def complete(coroutine: Coroutine[Any, Any, Any]) -> Any:

@@ -201,7 +201,7 @@ class ActingClient:
         tasks = actual.tasks
         await play.until_sent(actual)
         play.note(graph, tasks)
-        targets = actual.wanted or _ends(tasks)
+        targets = actual.wanted or ends_of(tasks)
         targets = [number for number in targets if number in play.keys and number not in self.held]
         if not targets:
             return
@@ -240,7 +240,7 @@ async def _ended(future: Future[Any]) -> None:
     await state.wait()
 
 
-def _ends(tasks: Sequence[Task]) -> list[int]:
+def ends_of(tasks: Sequence[Task]) -> list[int]:
     """Return the tasks that no other task needs."""
     needed = {number for task in tasks for number in task.dependencies}
     return [task.number for task in tasks if task.number not in needed]

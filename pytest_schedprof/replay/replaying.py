@@ -67,7 +67,8 @@ class Stage:
     """The workers that replace the recorded ones."""
 
     def __init__(self, client: Client, workforce: Workforce) -> None:
-        self._client, self._workforce = client, workforce
+        self._client: Any = client
+        self._workforce = workforce
         self.names: dict[int, str] = {}
         """The cluster's workers by the numbers of those that they replace."""
         self._first: dict[str, int] = {}
@@ -123,21 +124,19 @@ class Stage:
 
     async def _arrive(self, arriving: Sequence[tuple[str, int]]) -> None:
         """Let workers join, in virtual time or as hollow ones."""
-        client: Any = self._client
-        if await client.run_on_scheduler(arrive_in_virtual_time, arriving):
+        if await self._client.run_on_scheduler(arrive_in_virtual_time, arriving):
             return
         hosts = [address for address, _, _ in await self._present()][:1]
-        answers = await client.run(arrive, arriving, workers=hosts) if hosts else {}
+        answers = await self._client.run(arrive, arriving, workers=hosts) if hosts else {}
         self._say_if_not(any(answers.values()))
 
     async def _leave(self, name: str, *, is_retired: bool) -> None:
-        client: Any = self._client
         if is_retired:
-            retiring = client.retire_workers(names=[name], close_workers=True)
+            retiring = self._client.retire_workers(names=[name], close_workers=True)
             self._retiring.append(asyncio.ensure_future(retiring))
-        elif not await client.run_on_scheduler(leave_in_virtual_time, name):
+        elif not await self._client.run_on_scheduler(leave_in_virtual_time, name):
             addresses = [address for address, own, _ in await self._present() if own == name]
-            answers = await client.run(leave, workers=addresses) if addresses else {}
+            answers = await self._client.run(leave, workers=addresses) if addresses else {}
             self._say_if_not(any(answers.values()))
 
     def _say_if_not(self, has_changed: bool) -> None:
@@ -152,14 +151,13 @@ class Stage:
         """Give the cluster the workers that it had, for another round."""
         if not (self._workforce.later and self._can_change):
             return
-        client: Any = self._client
         await asyncio.gather(*self._retiring, return_exceptions=True)
         self._retiring.clear()
         names = await self._names()
         if missing := [worker for worker in self._first.items() if worker[0] not in names]:
             await self._arrive(missing)
         if others := sorted(names - self._first.keys()):
-            await client.retire_workers(names=others, close_workers=True)
+            await self._client.retire_workers(names=others, close_workers=True)
         while self._can_change and await self._names() != self._first.keys():
             await asyncio.sleep(POLL_S)
 
@@ -167,8 +165,7 @@ class Stage:
         return {name for _, name, _ in await self._present()}
 
     async def _present(self) -> list[tuple[str, str, int]]:
-        client: Any = self._client
-        workers: list[tuple[str, str, int]] = await client.run_on_scheduler(present)
+        workers: list[tuple[str, str, int]] = await self._client.run_on_scheduler(present)
         return workers
 
 

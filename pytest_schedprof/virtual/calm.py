@@ -272,15 +272,21 @@ def _refuse_processes() -> None:
     """Let no test in turns start another process."""
     from distributed import Nanny
 
+    def refused(real: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(real)
+        def function(*arguments: Any, **keywords: Any) -> Any:
+            if threads.active() is not None and _world is not None:
+                raise _world.refuse("it starts another process")
+            return real(*arguments, **keywords)
+
+        return function
+
     for owner, name in (
         (Nanny, "__init__"),
         (BaseProcess, "start"),
         (subprocess.Popen, "__init__"),
     ):
-        setattr(owner, name, _refused(getattr(owner, name), PROCESS))
-
-
-PROCESS = "it starts another process"
+        setattr(owner, name, refused(getattr(owner, name)))
 
 
 def _refuse_real_sockets() -> None:
@@ -310,16 +316,6 @@ def _encrypting(real: Callable[..., Any]) -> Callable[..., Any]:
         )
 
     return wrap_socket
-
-
-def _refused(real: Callable[..., Any], why: str) -> Callable[..., Any]:
-    @wraps(real)
-    def function(*arguments: Any, **keywords: Any) -> Any:
-        if threads.active() is not None and _world is not None:
-            raise _world.refuse(why)
-        return real(*arguments, **keywords)
-
-    return function
 
 
 def _network() -> Network:

@@ -162,12 +162,6 @@ class Journal:
         if self.log is not None:
             self.log.sent(graph)
 
-    def note(self, now: float, text: str) -> None:
-        """Note what happened to the scheduler itself."""
-        for log in (self.log, self.window.log if self.window is not None else None):
-            if log is not None:
-                log.note(now, text)
-
     def spilled(self, nbytes: int) -> None:
         """Note that a worker wrote a result to disk, because its memory is limited."""
         if self.window is not None:

@@ -73,8 +73,13 @@ OF_VERSIONS = "distributed.versions"
 before the first test."""
 
 
-def _caches() -> Iterator[Callable[[], object]]:
-    """Yield what empties the caches of dask's functions and methods, and of its dispatches."""
+@lru_cache(1)
+def _caches_of(modules: int) -> list[Callable[[], object]]:
+    """Return what empties the caches of dask's functions and methods, and of its dispatches.
+
+    It is the same while there are so many modules.
+    """
+    caches: list[Callable[[], object]] = []
     of_modules = [
         value
         for name, module in list(sys.modules.items())
@@ -88,11 +93,12 @@ def _caches() -> Iterator[Callable[[], object]]:
     for value in (*of_modules, *methods):
         function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
         if isinstance(function, _lru_cache_wrapper):
-            yield function.cache_clear
+            caches.append(function.cache_clear)
         elif isinstance(function, FunctionType) and function.__code__.co_qualname == MEMOIZED:
-            yield getclosurevars(function).nonlocals["cache"].clear
+            caches.append(getclosurevars(function).nonlocals["cache"].clear)
         elif isinstance(function, Dispatch):
-            yield partial(_empty, function)
+            caches.append(partial(_empty, function))
+    return caches
 
 
 def _empty(dispatch: Any) -> None:
@@ -118,12 +124,6 @@ def _kinds(base: Any) -> Iterator[Any]:
     yield base
     for kind in base.__subclasses__():
         yield from _kinds(kind)
-
-
-@lru_cache(1)
-def _caches_of(modules: int) -> list[Callable[[], object]]:
-    """Return what empties the caches while there are so many modules."""
-    return list(_caches())
 
 
 def forget_earlier_tests() -> None:

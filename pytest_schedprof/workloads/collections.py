@@ -13,7 +13,7 @@ from distributed import Client, futures_of
 
 from pytest_schedprof.formats.workload import read_file
 from pytest_schedprof.model.workload import Graph, Workload
-from pytest_schedprof.replay.acting import part_of
+from pytest_schedprof.replay.acting import ends_of, part_of
 from pytest_schedprof.replay.replaying import replay_workload
 from pytest_schedprof.workloads.shapes import CHAIN, finish, inc, join
 
@@ -217,6 +217,4 @@ def first_tasks(workload: Workload, count: int) -> Workload:
 
 def _with_ends(graph: Graph) -> Graph:
     """Also want what no other task needs: it would not run otherwise."""
-    needed = {number for task in graph.tasks for number in task.dependencies}
-    ends = [task.number for task in graph.tasks if task.number not in needed]
-    return replace(graph, wanted=[*dict.fromkeys([*graph.wanted, *ends])])
+    return replace(graph, wanted=[*dict.fromkeys([*graph.wanted, *ends_of(graph.tasks)])])

@@ -228,7 +228,7 @@ def test_traces_only_while_a_named_coroutine_runs_and_not_while_it_waits(control
 def identity(control: Control) -> None:
     """Call a handler that is a plain function twice."""
     for _ in range(2):
-        control._client.sync(control._scheduler.identity)
+        control._client.sync(control._client.scheduler.identity)
 
 
 def test_a_named_handler_is_traced_with_what_it_calls(control: Control) -> None:
@@ -404,7 +404,7 @@ def test_a_profiler_that_takes_its_place_makes_the_trace_void_and_is_left_alone(
     control: Control, options: dict[str, object]
 ) -> None:
     recording = make(**options).start(control, timeout_s=200)
-    control._client.sync(control._scheduler.identity)
+    control._client.sync(control._client.scheduler.identity)
     control.call(take_hook)
     control.call(burn)
     with pytest.raises(RecordingError, match="took viztracer's place"):
