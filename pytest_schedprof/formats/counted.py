@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -118,6 +118,13 @@ class Decided(Struct, frozen=True):
             )
             for moment, kind, key, worker, other in rows
         ]
+
+    def runs(self) -> Iterator[tuple[str, str, int, int]]:
+        """Yield key, worker, start and end of each task that finished."""
+        tasks = self.tasks
+        rows = zip(tasks.key, tasks.worker, tasks.start, tasks.took, strict=True)
+        for key, worker, start, took in rows:
+            yield self.keys[key], self.workers[worker], start, start + took
 
     def places(self) -> dict[str, str]:
         """Return the worker on which each task finished, the last time if there were several."""

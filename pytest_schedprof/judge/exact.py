@@ -187,7 +187,8 @@ def exact_changes(before: Measurement, after: Measurement, metrics: Iterable[str
     changes = [_without_caches(change, before, after) for change in of_modules]
     is_in_process = (before.is_in_process or after.is_in_process) and not before.is_reproduced
     # Only the test's own process has a seed that nobody chose; sets have the same order with one.
-    has_one_seed = before.hash_seed == after.hash_seed and before.hash_seed.isdigit()
+    old_seed, new_seed = (side.result.environment.hash_seed for side in (before, after))
+    has_one_seed = old_seed == new_seed and old_seed.isdigit()
     if is_in_process and not has_one_seed:
         changes = [_with_seeds(change) for change in changes]
     changes = list(_weighed(changes))

@@ -405,8 +405,7 @@ def kept_sides(place: Path) -> list[KeptSide]:
     """Return the tests of a run that have directories; none if it cannot be read."""
     try:
         run = find_run(place)
-        folder = Folder(str(run.path))
-        return [KeptSide(test.result, test.path, folder) for test in run.tests()]
+        return [KeptSide(test.result, test.path, run.folder) for test in run.tests()]
     except ArtifactError:
         return []
 

@@ -130,16 +130,6 @@ class Measurement(Struct, frozen=True, dict=True):
         return self.result.is_own_virtual or self.result.cluster.kind == VIRTUAL
 
     @property
-    def hash_seed(self) -> str:
-        """Hash seed of the scheduler's interpreter, `random`, or empty if it is not known."""
-        return self.result.environment.hash_seed
-
-    @property
-    def test_hash_seed(self) -> str:
-        """The same of the test's process: a number if it would be the same in other sessions."""
-        return self.result.environment.test_hash_seed
-
-    @property
     def graphs(self) -> tuple[str, ...]:
         """Hashes of the graphs that clients sent in each segment; empty if not in virtual time."""
         return tuple(segment.graphs for segment in self.backend.window.segments)

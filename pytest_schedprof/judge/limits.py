@@ -130,8 +130,7 @@ class _Parser:
         return replace(self._bound(metric), factor=factor)
 
     def _factor(self) -> float:
-        self._skip_space()
-        start = self._at
+        start = self._skip_space()
         number = self._take(_NUMBER)
         if number is None or not float(number):
             raise self._error("a factor above 0, as in baseline * 1.05")
@@ -175,9 +174,8 @@ class _Parser:
         if metric not in GROWING:
             self._at = start
             raise self._error(one_of("a metric that can grow", metric, GROWING))
-        self._skip_space()
         pattern = ""
-        has_pattern = self._text.startswith(",", self._at)
+        has_pattern = self._is_next(",")
         if not has_pattern and Subject.WHOLE not in METRICS[metric].subjects:
             named, like = METRICS[metric].named or "function", METRICS[metric].example
             raise self._error(f"', ' and a {named}, as in growth({metric}, {like}) <= 1.05")
@@ -224,7 +222,6 @@ class _Parser:
         if number is None or unit not in metric.units:
             self._at -= len(unit)
             raise self._error(_bound_expected(metric, "" if unit else number))
-        self._skip_space()
         if metric.units is PERCENT and float(number) > 100:
             self._at = start
             raise self._error("a bound of at most 100%: a share cannot exceed it")
@@ -238,8 +235,7 @@ class _Parser:
         return number
 
     def _expect(self, token: str, expected: str) -> None:
-        self._skip_space()
-        if not self._text.startswith(token, self._at):
+        if not self._is_next(token):
             raise self._error(expected)
         self._at += len(token)
 

@@ -32,8 +32,8 @@ def is_reproduced(before: Measurement, after: Measurement) -> bool:
     It does in virtual time if both tests sent the same graphs; and if they sent others although
     their processes order sets alike, that is due to the code.
     """
-    seed = before.test_hash_seed
-    has_one_seed = seed == after.test_hash_seed and seed.isdigit()
+    old_seed, new_seed = (side.result.environment.test_hash_seed for side in (before, after))
+    has_one_seed = old_seed == new_seed and old_seed.isdigit()
     graphs = zip(before.graphs, after.graphs, strict=False)  # of the rounds that both sides have
     is_same_work = has_one_seed or all(one and one == other for one, other in graphs)
     return before.is_virtual and after.is_virtual and is_same_work

@@ -221,10 +221,7 @@ OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     # After the more specific rows: the rest of the state machine is the work of a transition.
     ("transitions", ("distributed.scheduler:*", "distributed.collections:*")),
     ("diagnostics", ("distributed.diagnostics.*:*", "distributed.spans:*", "distributed.broker:*")),
-    (
-        "event-loop",
-        ("asyncio.*:*", "tornado.*:*", "uvloop*:*", "distributed.core:*"),
-    ),
+    ("event-loop", ("asyncio.*:*", "tornado.*:*", "uvloop*:*", "distributed.core:*")),
     ("other", ("distributed*:*", "dask*:*")),
     ("c-code", ("c:*",)),
 )

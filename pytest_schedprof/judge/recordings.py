@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -91,11 +92,9 @@ def busy_stacks(profiles: Iterable[SampleProfile]) -> Counter[Stack]:
     """Count the busy samples of the scheduler by stack; shares are fractions of their sum."""
     counts: Counter[Stack] = Counter()
     for profile in profiles:
-        kept = [busy_stack(stack, profile.is_shared) for stack in profile.stacks]
-        for thread in profile.threads:
-            for index, count in Counter(thread).items():
-                if busy := kept[index]:
-                    counts[busy.stack] += count
+        for index, count in Counter(chain.from_iterable(profile.threads)).items():
+            if busy := busy_stack(profile.stacks[index], profile.is_shared):
+                counts[busy.stack] += count
     return counts
 
 
@@ -318,7 +317,7 @@ class Saved:
 
 
 LEAST = 0.0005
-"""Part of the samples from which on a call has a stack of its own."""
+"""Part of all that was seen from which on a call has a stack of its own, or a box."""
 
 
 def keep_stacks(run: Path, name: str, directory: str, known: KnownBackends) -> None:

@@ -177,10 +177,7 @@ def _shares(shares: SampledShares) -> Iterator[tuple[Name, Amount]]:
         yield (SHARE, f"@{owner.owner}"), Amount(owner.share.value)
     for row in shares.functions:
         yield (SHARE, row.function), Amount(row.share.value, row.share.value)
-        yield (
-            (SELF, row.function),
-            Amount(row.self_share.value, row.self_share.value),
-        )
+        yield (SELF, row.function), Amount(row.self_share.value, row.self_share.value)
 
 
 def _costs(costs: MeasuredCosts, tasks: int) -> Iterator[tuple[Name, Amount]]:

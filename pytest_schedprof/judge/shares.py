@@ -292,20 +292,17 @@ class Tally(Struct):
         """The part of the samples that stand for CPU time that are busy; 0 without samples."""
         return self.busy / max(1, self.busy + self.idle + self.empty - self.waiting)
 
-    def add(self, other: Tally) -> None:
-        self.busy += other.busy
-        self.idle += other.idle
-        self.empty += other.empty
-        self.waiting += other.waiting
-        self.inclusive.update(other.inclusive)
-        self.own.update(other.own)
-        self.owners.update(other.owners)
-
 
 def total(tallies: Iterable[Tally]) -> Tally:
     result = Tally()
     for tally in tallies:
-        result.add(tally)
+        result.busy += tally.busy
+        result.idle += tally.idle
+        result.empty += tally.empty
+        result.waiting += tally.waiting
+        result.inclusive.update(tally.inclusive)
+        result.own.update(tally.own)
+        result.owners.update(tally.owners)
     return result
 
 
@@ -357,11 +354,9 @@ def undivided(profile: SampleProfile) -> Counter[Function]:
     counts: Counter[Function] = Counter()
     if not profile.is_shared:
         return counts
-    kept = [undivided_subjects(stack) for stack in profile.stacks]
-    for thread in profile.threads:
-        for index, count in Counter(thread).items():
-            for subject in kept[index]:
-                counts[subject] += count
+    for index, count in Counter(chain.from_iterable(profile.threads)).items():
+        for subject in undivided_subjects(profile.stacks[index]):
+            counts[subject] += count
     return counts
 
 

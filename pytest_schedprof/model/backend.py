@@ -70,7 +70,6 @@ class BackendFacts(Struct, frozen=True):
 KnownBackends = Mapping[str, BackendFacts]
 """Facts by the name of the backend. A backend that is not installed is missing."""
 
-
 NO_BACKENDS: KnownBackends = {}
 
 

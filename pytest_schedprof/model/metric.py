@@ -39,7 +39,6 @@ WORKERS = (EXECUTION, OVERHEAD)
 PHASES = (*CLIENT, *SCHEDULER, REST, *WORKERS, RECEIVING)
 """All phases, in order."""
 
-
 SAMPLED = ("process", "managed", "spilled")
 """Measures of workers' memory that are sampled if nothing else is asked for, as dask names them."""
 

@@ -34,14 +34,9 @@ def read_boolean(value: object) -> bool:
     return word in TRUE
 
 
-def listed(names: Sequence[str], last: str = "and") -> str:
-    """Join names as in `a, b and c`.
-
-    Args:
-        names: one or several; of none the text is empty.
-        last: the word before the last name.
-    """
-    return f" {last} ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+def listed(names: Sequence[str]) -> str:
+    """Join names as in `a, b and c`; of none the text is empty."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 SIZES = {

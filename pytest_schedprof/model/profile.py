@@ -245,7 +245,6 @@ INSTALLED = frozenset(
 )
 """Packages that a scheduler needs or calls, whoever uses it."""
 
-
 UNDER_TEST = ("dask", "distributed")
 
 C_CODE = "c"
@@ -257,7 +256,6 @@ CACHES = (
     "dask.utils:Dispatch.dispatch",
     "re:_compile",
     "re._*:*",
-    "sre_*:*",
 )
 """What fills the caches of abstract classes, of regular expressions and of dask by type."""
 

@@ -16,7 +16,6 @@ IN_PROCESS = "in-process"
 OWN_VIRTUAL = "in-process, virtual time"
 """Kind of the cluster whose scheduler is in the test's own process, with workers and clients."""
 
-
 VIRTUAL = "virtual"
 """Kind of the cluster in virtual time, where each run of the same code is the same."""
 

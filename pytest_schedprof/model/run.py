@@ -88,13 +88,12 @@ def by_test(results: Iterable[Result]) -> dict[str, list[Result]]:
 
 def identities(results: Iterable[Result]) -> set[object]:
     """Return what tells measurements apart: of two with the same identity the later one counts."""
-    return {identity for result in results for identity in _identities(result)}
+    usable = (result for result in results if result.is_usable)
+    return {identity for result in usable for identity in _identities(result)}
 
 
 def _identities(result: Result) -> Iterator[object]:
     environment = result.environment
-    if not result.is_usable:
-        return
     configuration = tuple(sorted(environment.configuration.items()))
     options = tuple(sorted(result.cluster.options.items()))
     place = (

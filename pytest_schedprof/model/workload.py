@@ -13,7 +13,6 @@ from typing import Any
 Key = str | tuple[str, int]
 """The name of a recorded task: its prefix and its number, or its group and its number."""
 
-
 ACTOR = "actor"
 """The annotation of tasks that are actors. Clients name these beside a graph, not in it."""
 

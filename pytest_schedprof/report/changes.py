@@ -38,7 +38,6 @@ ROLES = {
 SHOWN_OF_TEST = 60
 """Changes of one test that a page shows: nobody reads a longer table."""
 
-
 CHANGE_HEADS = ("outcome", "metric", "before", "after", "change", "bounds", "owner", "function")
 
 
@@ -277,7 +276,6 @@ HOTTEST = 7
 
 WITH_NEWS = 20
 """Tests with news that a summary shows: those of a longer list have one cause."""
-
 
 T = TypeVar("T")
 

@@ -18,7 +18,6 @@ MICROSECONDS = 1e6
 GAP = 0.6
 """Tasks of one kind on one thread are drawn as one if the gap between them is narrower."""
 
-
 MOST_WORKERS = 40
 """Rows of a stream. Workers that the first difference is about are among them."""
 
@@ -136,15 +135,12 @@ class Picture:
 
     def marked(self, decided: Decided, choice: Choice) -> tuple[float, float, float, float] | None:
         """Return the rectangle of the task that a decision is about, where it ran."""
-        tasks = decided.tasks
-        for key, worker, start, took in zip(
-            tasks.key, tasks.worker, tasks.start, tasks.took, strict=True
-        ):
-            name, is_later = decided.workers[worker], start >= choice.at_s * MICROSECONDS
-            if decided.keys[key] == choice.key and is_later and name in self._tops:
+        for key, worker, start, stop in decided.runs():
+            is_later = start >= choice.at_s * MICROSECONDS
+            if key == choice.key and is_later and worker in self._tops:
                 left = self._x(start)
-                top = self._tops[name] - 1
-                return left - 1, top, max(3.0, self._x(start + took) - left + 2), self._row
+                top = self._tops[worker] - 1
+                return left - 1, top, max(3.0, self._x(stop) - left + 2), self._row
         return None
 
     def curves(self) -> Iterator[Curve]:
@@ -195,12 +191,9 @@ def kind_of(key: str) -> str:
 def _by_worker(decided: Decided, tops: dict[str, float]) -> dict[str, list[tuple[int, int, str]]]:
     """Return start, stop and key of each worker's tasks, in order."""
     by_worker: dict[str, list[tuple[int, int, str]]] = {}
-    tasks = decided.tasks
-    for key, worker, start, took in zip(
-        tasks.key, tasks.worker, tasks.start, tasks.took, strict=True
-    ):
-        if (name := decided.workers[worker]) in tops:
-            by_worker.setdefault(name, []).append((start, start + took, decided.keys[key]))
+    for key, worker, start, stop in decided.runs():
+        if worker in tops:
+            by_worker.setdefault(worker, []).append((start, stop, key))
     return {name: sorted(rows) for name, rows in by_worker.items()}
 
 
@@ -228,7 +221,7 @@ def _kinds(decided: Iterable[Decided]) -> dict[str, int]:
 
 
 def _end(decided: Decided) -> int:
-    return max(map(sum, zip(decided.tasks.start, decided.tasks.took, strict=True)), default=0)
+    return max((stop for *_, stop in decided.runs()), default=0)
 
 
 def _sorted(names: Iterable[str]) -> list[str]:

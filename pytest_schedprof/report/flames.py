@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 
 from pytest_schedprof.judge.owners import FOREIGN, PLUMBING, owner_of
-from pytest_schedprof.judge.recordings import Other, read_calls, read_samples, trimmed
+from pytest_schedprof.judge.recordings import LEAST, Other, read_calls, read_samples, trimmed
 from pytest_schedprof.model.backend import KnownBackends
 from pytest_schedprof.model.profile import Function, Stack
 from pytest_schedprof.model.result import BackendResult, SampledShares
@@ -198,10 +198,6 @@ def _bounds(tree: CallTree, shares: SampledShares) -> list[int]:
     return [round(part * PARTS) for name in tree.functions for part in known.get(name, zeros)]
 
 
-LEAST_OF_CALLS = 0.0005
-"""Part of what was traced or counted, where each call is known, from which on one has a box."""
-
-
 class Flames(Struct, frozen=True):
     """Draws the recordings in the directory of a test."""
 
@@ -232,8 +228,8 @@ class Flames(Struct, frozen=True):
             return None, mine.problem
         before = self.other.result.counterpart(backend) if self.other else None
         calls = self.other.recorded(before, self.known) if self.other and before else None
-        stacks = trimmed(mine.stacks, LEAST_OF_CALLS)
-        tree = call_tree(stacks, trimmed(calls, LEAST_OF_CALLS) if calls else None)
+        stacks = trimmed(mine.stacks, LEAST)
+        tree = call_tree(stacks, trimmed(calls, LEAST) if calls else None)
         content = {**_tree(tree), "cost": mine.cost, "unit": mine.unit, "isSampled": False}
         if self.other and calls:
             content |= {"before": list(tree.before), "costBefore": mine.cost, "scatter": 0.0}

@@ -43,12 +43,12 @@ SHOWN = 20
 """Lines of one kind that a summary shows."""
 
 
-def capped(lines: Sequence[Line], verbosity: int, most: int = SHOWN) -> list[Line]:
+def capped(lines: Sequence[Line], verbosity: int) -> list[Line]:
     """Return the first lines and how many more there are; all of them under -v."""
-    if verbosity > 0 or len(lines) <= most:
+    if verbosity > 0 or len(lines) <= SHOWN:
         return list(lines)
-    more = Line(f"  and {len(lines) - most} more: -v shows all")
-    return [*lines[:most], more]
+    more = Line(f"  and {len(lines) - SHOWN} more: -v shows all")
+    return [*lines[:SHOWN], more]
 
 
 def sparkline(values: Sequence[float], bars: str) -> str:

@@ -28,6 +28,7 @@ from pytest_schedprof.report import changes, results, tables, trends, words
 from pytest_schedprof.report.code import code_of
 from pytest_schedprof.report.decisions import Picture
 from pytest_schedprof.report.flames import Flame, Flames
+from pytest_schedprof.store.run_directory import RESULT_FILE
 from pytest_schedprof.store.runs import TestFiles, decided_in
 
 STYLES = ("base.css", "parts.css", "owners.css")
@@ -71,8 +72,7 @@ def page_of_test(
             result=test.result,
             drawings=drawings,
             code=code_of(test.result, test.directory),
-            files=results.profile_files(test.result, known)
-            | {results.RECORD: kind_of(results.RECORD)},
+            files=results.profile_files(test.result, known) | {RESULT_FILE: kind_of(RESULT_FILE)},
             size=partial(_size, test.directory),
             run=run.name,
             up=up,

@@ -184,10 +184,6 @@ def counts_of_run(verdicts: Sequence[Verdict], results: Sequence[Result]) -> str
     return " · ".join([str(len(verdicts)), *of_verdicts, limits])
 
 
-RECORD = "result.json"
-"""The file with the record of a test."""
-
-
 def profile_files(result: Result, known: KnownBackends) -> dict[str, FileKind | None]:
     """Return the files of all backends with their kinds."""
     return {
@@ -257,7 +253,7 @@ def gravity_of(test: TestFiles) -> int:
 def reason_of(test: TestFiles) -> str:
     """Return why a test failed or came to no verdict, in one line; empty if it passed."""
     status, result, outcome = status_of(test), test.result, test.entry.outcome
-    by_itself = {"failed": "the test failed"}.get(outcome, f"the test was {outcome}")
+    by_itself = "the test failed" if outcome == "failed" else f"the test was {outcome}"
     by_itself = "" if outcome in WHOLE else by_itself
     if status is Verdict.PASS or result is None:
         return by_itself

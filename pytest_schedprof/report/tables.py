@@ -258,9 +258,8 @@ def hottest(functions: Sequence[FunctionShare], most: int) -> list[FunctionShare
     def heat(share: FunctionShare) -> float:
         return (share.self_share if share.owner in PLUMBING else share.share).value
 
-    return [function for function in sorted(functions, key=heat, reverse=True) if heat(function)][
-        :most
-    ]
+    ranked = sorted(functions, key=heat, reverse=True)
+    return [function for function in ranked if heat(function)][:most]
 
 
 def sampling(result: Result, known: KnownBackends) -> BackendResult | None:

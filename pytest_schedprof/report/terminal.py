@@ -16,7 +16,6 @@ from pytest_schedprof.report.changes import is_notable, notable_tests
 from pytest_schedprof.report.comparisons import comparison_lines
 from pytest_schedprof.report.markup import VERDICT_MARKUP, Line, capped
 from pytest_schedprof.report.results import (
-    RECORD,
     baseline_names,
     cpu_of,
     environment_notes,
@@ -37,6 +36,7 @@ from pytest_schedprof.report.tables import (
     whole_costs,
 )
 from pytest_schedprof.report.words import by_seed, counted, outcomes_of, ranges_of
+from pytest_schedprof.store.run_directory import RESULT_FILE
 
 HOT_FUNCTIONS = 5
 """Functions of each backend that are shown."""
@@ -145,12 +145,7 @@ MANY_TESTS = 20
 """With more tests, -v gives each a line, and -vv functions: a suite may have -v in its settings."""
 
 
-def summary_lines(
-    results: Sequence[Result],
-    directory: str,
-    *,
-    verbosity: int,
-) -> Iterator[Line]:
+def summary_lines(results: Sequence[Result], directory: str, *, verbosity: int) -> Iterator[Line]:
     """Return all lines about a session's profiled tests; few under -q.
 
     Args:
@@ -158,30 +153,30 @@ def summary_lines(
         verbosity: pytest's.
     """
     seeded, others = by_seed(results)
-    seed_lines: list[Line] = []
-    passed = {
-        test
-        for test, by_number in seeded.items()
-        if all(result.outcome == "passed" for result in by_number.values())
-    }
-    for test in sorted(seeded, key=passed.__contains__):  # many lines may be left out
-        by_number = seeded[test]
-        seed_lines.append(Line(f"{test}  {outcomes_of(by_number)}", {"bold": True}))
-        for label, ranges in ranges_of(by_number.values()).items():
-            seed_lines.append(Line(f"  {label}: {', '.join(ranges)}"))
     if verbosity >= 0:
-        yield from capped(seed_lines, verbosity)
-    most = _functions_shown(verbosity, len(others))
-    if verbosity >= 0 and not most:
-        yield from _notable_lines(others, is_all=verbosity > 0)
-    elif verbosity >= 0:
-        for result in others:
-            yield from profile_lines(result, most)
+        yield from capped([*_seed_lines(seeded)], verbosity)
+        if most := _functions_shown(verbosity, len(others)):
+            for result in others:
+                yield from profile_lines(result, most)
+        else:
+            yield from _notable_lines(others, is_all=verbosity > 0)
     yield from _limit_lines(results, verbosity)
     yield from _baseline_lines(results, verbosity)
     yield from _version_lines(results)
     tests = counted(len(results), "profiled test")
     yield Line(f"artifacts of {tests}: {directory}")
+
+
+def _seed_lines(tests: Mapping[str, Mapping[int, Result]]) -> Iterator[Line]:
+    """Return what each test came to under all its seeds; tests that passed under all come last."""
+
+    def is_passed(test: str) -> bool:
+        return all(result.outcome == "passed" for result in tests[test].values())
+
+    for test in sorted(tests, key=is_passed):  # many lines may be left out
+        yield Line(f"{test}  {outcomes_of(tests[test])}", {"bold": True})
+        for label, ranges in ranges_of(tests[test].values()).items():
+            yield Line(f"  {label}: {', '.join(ranges)}")
 
 
 def _notable_lines(results: Sequence[Result], *, is_all: bool) -> Iterator[Line]:
@@ -211,7 +206,7 @@ def test_lines(
     yield from _version_lines([result])
     yield from map(Line, _facts(result))
     yield Line(f"artifacts in {directory}:")
-    names = [*(name for piece in result.evidence for name in piece.artifacts), RECORD]
+    names = [*(name for piece in result.evidence for name in piece.artifacts), RESULT_FILE]
     kinds = profile_files(result, known) | {name: kind_of(name) for name in names}
     width = max(map(len, kinds))
     for name, kind in kinds.items():

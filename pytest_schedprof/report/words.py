@@ -313,7 +313,7 @@ def others(explanation: Explanation, shown: Sequence[Part]) -> str:
 
 def sentence(explanation: Explanation, part: Part) -> str:
     """Return what one function adds, and why."""
-    amount = f"{_more(explanation, part.amount)}"
+    amount = _more(explanation, part.amount)
     if part.error:
         amount += f" (within {_amount(explanation, part.error)})"
     return f"{amount}: `{part.function}` {', '.join(_reasons(explanation, part))}"
@@ -422,10 +422,10 @@ def _place_of_change(place: Place) -> str:
     return f"{span} ({words})" if words else span
 
 
-def _times(calls: float | None) -> str:
-    if calls and calls < 0.1:
+def _times(calls: float) -> str:
+    if 0 < calls < 0.1:
         return f"{calls:.1g}"
-    return f"{calls or 0.0:,.2f}".rstrip("0").rstrip(".")
+    return f"{calls:,.2f}".rstrip("0").rstrip(".")
 
 
 def _amount(explanation: Explanation, value: float) -> str:
@@ -440,9 +440,7 @@ SEED = re.compile(r"(?<=[\[-])seed(-?\d+)(?=[\]-])")
 """The part of a test's name that tells its seed."""
 
 
-def by_seed(
-    results: Sequence[Result],
-) -> tuple[dict[str, dict[int, Result]], list[Result]]:
+def by_seed(results: Sequence[Result]) -> tuple[dict[str, dict[int, Result]], list[Result]]:
     """Return the tests that ran under several seeds, with a star for the seed, and all others."""
     tests: dict[str, dict[int, Result]] = {}
     for result in results:

@@ -18,10 +18,7 @@ from msgspec.structs import replace
 
 from pytest_schedprof.errors import ArtifactError, BaselineError, without_secrets
 from pytest_schedprof.formats import UNREADABLE
-from pytest_schedprof.model.result import (
-    BackendResult,
-    Result,
-)
+from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import BaselinePart, Commit, Run, by_test, identities
 from pytest_schedprof.store.places import Folder
 from pytest_schedprof.store.records import Record, decode, encode
@@ -291,7 +288,7 @@ def _folder(spec: str, directory: str) -> Folder:
     if spec == LATEST:
         return _latest(directory)
     if spec.endswith(f"/{LATEST}") and not Folder(spec).exists():  # the newest run, as in `show`
-        return Folder(str(find_run(Path(spec)).path))
+        return find_run(Path(spec)).folder
     named = folder_of(spec, directory)
     return Folder(spec) if not named.exists() and Folder(spec).exists() else named
 

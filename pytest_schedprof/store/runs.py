@@ -312,14 +312,11 @@ def _may_be_running(run: KeptRun) -> bool:
     if run.record.exit_status is not None:
         return False
     try:
-        written = max((file.lstat().st_mtime for file in _files(run.path)), default=0.0)
+        files = (file for file in run.path.rglob("*") if file.is_symlink() or file.is_file())
+        written = max((file.lstat().st_mtime for file in files), default=0.0)
     except FileNotFoundError:  # it was removed, or renamed, just now
         return True
     return time.time() - written < RUNNING_S
-
-
-def _files(path: Path) -> Iterator[Path]:
-    return (file for file in path.rglob("*") if file.is_symlink() or file.is_file())
 
 
 def remove(run: KeptRun) -> None:
