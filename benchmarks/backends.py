@@ -93,8 +93,8 @@ def measure(control: Control, client: Client, backends: list[Backend], tasks: in
         wait(client.map(inc, range(tasks), pure=False), timeout=120)
         done = time.perf_counter()
     left = time.perf_counter()
-    if recorder.troubles or control.call(facts.wait_until_idle, 30.0):
-        sys.exit("\n".join(recorder.troubles) or "the scheduler still knows tasks")
+    if recorder.errors or control.call(facts.wait_until_idle, 30.0):
+        sys.exit("\n".join(map(str, recorder.errors)) or "the scheduler still knows tasks")
     (segment,) = recorder.rounds[0]
     contents = [raw.content for raw in segment.raw.values()]
     cpu_us = segment.facts.cpu_seconds / segment.facts.tasks * 1e6

@@ -50,8 +50,8 @@ def record(name: str, windows: int, tasks: int, rate_hz: float) -> list[SamplePr
                 with Client(cluster.address) as client, recorder.round():
                     wait(client.map(inc, range(tasks), pure=False))
                 clean(control)
-                if recorder.troubles:
-                    sys.exit("\n".join(recorder.troubles))
+                if recorder.errors:
+                    sys.exit("\n".join(map(str, recorder.errors)))
                 raw = recorder.rounds[0][0].raw[backend.name]
                 profile = backend.read(raw.content, control.name_places)
                 assert isinstance(profile, SampleProfile)

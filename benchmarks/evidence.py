@@ -45,8 +45,8 @@ def cpu_per_task(scheduler: SchedulerUnderTest, kinds: Sequence[type[Kind]], tas
         wait(scheduler.client.map(inc, range(tasks), pure=False), timeout=60)
     gathering.keep(None, ())
     left = control.call(facts.wait_until_idle, 30.0)
-    if recorder.troubles or left:
-        sys.exit("\n".join(recorder.troubles) or f"the scheduler still knows {left} tasks")
+    if recorder.errors or left:
+        sys.exit("\n".join(map(str, recorder.errors)) or f"the scheduler still knows {left} tasks")
     segment = recorder.rounds[0][0].facts
     return segment.cpu_seconds / segment.tasks * 1e6
 

@@ -43,7 +43,7 @@ def window(
     with recorder.round():
         futures = client.map(operator.neg, range(tasks), pure=False)
         wait(futures)
-    assert recorder.troubles == []
+    assert recorder.errors == []
     ((segment,),) = recorder.rounds
     profiles = [
         backend.read(segment.raw[backend.name].content, control.name_places) for backend in backends

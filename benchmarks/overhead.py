@@ -66,8 +66,8 @@ def cpu_per_task(
         wait(futures, timeout=60)
     del futures
     left = control.call(facts.wait_until_idle, 30.0)
-    if recorder.troubles or left:
-        sys.exit("\n".join(recorder.troubles) or f"the scheduler still knows {left} tasks")
+    if recorder.errors or left:
+        sys.exit("\n".join(map(str, recorder.errors)) or f"the scheduler still knows {left} tasks")
     segment = recorder.rounds[0][0].facts
     return segment.cpu_seconds / segment.tasks * 1e6
 

@@ -59,8 +59,8 @@ def one_window(recorder: Recorder) -> Window:
         time.sleep(PAUSE_S)
         leaving = time.perf_counter()
     left = time.perf_counter()
-    if recorder.troubles:
-        sys.exit("\n".join(recorder.troubles))
+    if recorder.errors:
+        sys.exit("\n".join(map(str, recorder.errors)))
     return entered - start, left - leaving
 
 

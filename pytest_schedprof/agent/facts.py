@@ -123,7 +123,6 @@ def describe(dask_scheduler: Any = None) -> dict[str, Any]:
     workers = list(dask_scheduler.workers.values())
     return {
         "pid": os.getpid(),
-        "address": dask_scheduler.address,
         "workers": [worker.address for worker in workers],
         "threads": sum(worker.nthreads for worker in workers),
         "event_loop": type(asyncio.get_running_loop()).__module__.partition(".")[0],
@@ -138,7 +137,6 @@ def environment() -> dict[str, Any]:
     files = (getattr(sys.modules.get(name), "__file__", "") for name in ("distributed", "dask"))
     return {
         "python": platform.python_version(),
-        "implementation": sys.implementation.name,
         "platform": platform.platform(),
         "versions": versions(),
         "machine": _machine(),

@@ -179,31 +179,23 @@ class Monitor(Counted):
     def _callbacks(self) -> tuple[Callbacks, Callbacks]:
         """Return callbacks for events of armed code, and for those of all code."""
         events = monitoring().events
-        if not self.bytecodes:
-            return {
-                events.PY_RETURN: self._on_exit(self.exits),
-                events.PY_YIELD: self._on_exit(self.yields),
-            }, {
-                events.PY_START: self._on_start(),
-                events.PY_RESUME: self._on_resume(),
-                events.PY_UNWIND: self._unwound,
-            }
-        jump = self._on_jump()
         local: Callbacks = {
             events.PY_RETURN: self._on_exit(self.exits),
             events.PY_YIELD: self._on_exit(self.yields),
-            events.BRANCH: jump,
-            events.JUMP: jump,
         }
         wide: Callbacks = {
             events.PY_START: self._on_start(),
             events.PY_RESUME: self._on_resume(),
-            events.RAISE: self._raise,
-            events.RERAISE: self._raise_again,
-            events.EXCEPTION_HANDLED: self._handled,
             events.PY_UNWIND: self._unwound,
-            events.PY_THROW: self._throw,
         }
+        if self.bytecodes:
+            local |= dict.fromkeys((events.BRANCH, events.JUMP), self._on_jump())
+            wide |= {
+                events.RAISE: self._raise,
+                events.RERAISE: self._raise_again,
+                events.EXCEPTION_HANDLED: self._handled,
+                events.PY_THROW: self._throw,
+            }
         return local, wide
 
     # The callbacks for the events that are most frequent are closures: names of a function are

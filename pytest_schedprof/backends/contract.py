@@ -5,16 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from pytest_schedprof.model.backend import Artifact, BackendFacts
+from pytest_schedprof.model.backend import Artifact, BackendFacts, Machine
 from pytest_schedprof.model.options import plain, read_options
 from pytest_schedprof.model.profile import Namer, Profile
-
-if TYPE_CHECKING:
-    from pytest_schedprof.model.backend import Machine
 
 Setting: TypeAlias = bool | int | float | str | list[str] | None
 

@@ -139,7 +139,6 @@ class CountsBackend(RemoteBackend):
     disturbs = True
     is_reproduced = True
     module = agent
-    recording = CountsRecording
 
     def prepare(self) -> None:
         named = [pattern.partition(":")[0] for pattern in self.patterns if ":" in pattern]

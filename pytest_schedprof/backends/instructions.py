@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -165,7 +164,6 @@ STRIPPED = (
     "nothing tells which Python function they worked for"
 )
 
-
 LAUNCHER = (
     f"{agent.OUT}={{directory}}/callgrind.out",
     "PYTHONPERFSUPPORT=1",
@@ -203,7 +201,7 @@ class InstructionsOptions(Struct, frozen=True):
     lends it, else valgrind."""
 
 
-class CounterFile(msgspec.Struct, frozen=True):
+class CounterFile(Struct, frozen=True):
     """What a counter of the processor counted in one recording."""
 
     schedprof_instructions: int

@@ -126,19 +126,17 @@ class PySpyRecording(RemoteRecording):
 
     def __init__(self, target: Target, answer: Mapping[str, Any], backend: Backend) -> None:
         super().__init__(target, answer, backend)
-        self._options: PySpyOptions = backend.options
-        self._rate_hz = backend.rate_hz
         self._watchdog = answer["watchdog"]
 
     def stop(self, *, timeout_s: float) -> RawProfile:
         """Leave out the watchdog, which py-spy takes for one of the scheduler's own children."""
         raw = super().stop(timeout_s=timeout_s)
-        if not self._options.subprocesses:
+        if not self._backend.options.subprocesses:
             return raw
         return replace(raw, content=without_process(raw.content, self._watchdog))
 
     def check(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
-        if self._options.log_level:
+        if self._backend.options.log_level:
             logger.warning("schedprof: py-spy's log:\n%s", answer["log"])
         if answer["forced"]:
             raise RecordingError(f"schedprof: {answer['forced']}; its profile is lost")
@@ -163,10 +161,11 @@ class PySpyRecording(RemoteRecording):
 
     def _lateness(self, answer: Mapping[str, Any]) -> str:
         """Say how late it was, what rate it keeps up with, and what to do."""
-        hz = kept_hz(self._rate_hz, answer)
-        other = "" if self._options.nonblocking else ", or try pyspy.nonblocking=true"
+        rate_hz = self._backend.rate_hz
+        hz = kept_hz(rate_hz, answer)
+        other = "" if self._backend.options.nonblocking else ", or try pyspy.nonblocking=true"
         return (
-            f"py-spy fell {behind(answer['log']):g} s behind: of {self._rate_hz:g} samples per "
+            f"py-spy fell {behind(answer['log']):g} s behind: of {rate_hz:g} samples per "
             f"second it keeps up with about {hz:.0f} here; set {_rate(hz)}{other}"
         )
 

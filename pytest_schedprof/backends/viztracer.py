@@ -68,11 +68,6 @@ class VizTracerOptions(Struct, frozen=True):
     log_func_retval: bool = False
     """Keep what every call returned, as text."""
 
-    @property
-    def logged(self) -> list[str]:
-        """Functions to log; a trace of one shows more."""
-        return [name for name in self.log_sparse if name not in self.trace_sparse]
-
     def of_tracer(self) -> dict[str, Setting]:
         """Return the options that are attributes of a tracer."""
         own = {"format", "trace_sparse", "log_sparse", "tracer_entries"}
@@ -167,8 +162,9 @@ class VizTracerBackend(RemoteBackend):
     def arguments(self, target: Target, timeout_s: float) -> tuple[Any, ...]:
         options = self.options
         traced = list(options.trace_sparse)
+        logged = [name for name in options.log_sparse if name not in traced]  # a trace shows more
         entries, of_tracer = options.tracer_entries, options.of_tracer()
-        return (target.client_id, entries, of_tracer, traced, options.logged)
+        return (target.client_id, entries, of_tracer, traced, logged)
 
     def refusal(
         self, answer: Mapping[str, Any], target: Target, timeout_s: float

@@ -10,16 +10,13 @@ from pathlib import Path
 from pytest_schedprof.cli.main import complain, say
 from pytest_schedprof.errors import ArtifactError, SettingsError, without_secrets
 from pytest_schedprof.judge.explanation import why_stepped
-from pytest_schedprof.judge.series import Choice, series_in
+from pytest_schedprof.judge.series import NEWEST_RUNS, Choice, series_in
 from pytest_schedprof.model.metric import OF_BACKENDS
 from pytest_schedprof.model.run import History
 from pytest_schedprof.report.commands import HISTORY_VERSION, as_json, as_markdown, history_text
 from pytest_schedprof.report.comparisons import explanation_lines
 from pytest_schedprof.report.markup import bars_for
 from pytest_schedprof.store.runs import Archive, results_of
-
-RUNS = 200
-"""Runs to read by default: the time to find change points is quadratic in their number."""
 
 EXPLAINED = 5
 """Steps that are explained: the newest of those with kept runs on both sides."""
@@ -62,9 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--last",
         type=_count,
-        default=RUNS,
+        default=NEWEST_RUNS,
         metavar="N",
-        help=f"only the newest runs, 0 for all (default: {RUNS})",
+        help=f"only the newest runs, 0 for all (default: {NEWEST_RUNS})",
     )
     parser.add_argument(
         "--all", action="store_true", help="also show owners and functions without changes"

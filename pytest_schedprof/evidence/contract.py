@@ -10,7 +10,6 @@ from enum import Enum
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import msgspec
 from msgspec import Struct, field
 
 from pytest_schedprof.backends.registry import Registry
@@ -211,11 +210,6 @@ class EvidenceRegistry(Registry[type[Kind]]):
 
 
 NO_BOKEH = "no picture of it: Bokeh is not installed where the tests run; pip install bokeh"
-
-
-def as_json(data: Any) -> bytes:
-    """Encode as JSON without whitespace."""
-    return msgspec.json.encode(data)
 
 
 def with_pictures(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -99,17 +99,14 @@ class Gathering:
     @contextmanager
     def _guarded(self, kind: Kind, number: int) -> Iterator[None]:
         """Keep errors of the kind and errors of the body apart: neither sees the other's."""
-        entered: list[AbstractContextManager[None]] = []
+        run = ExitStack()
         with self._noting(kind.name):
-            run = kind.around(number)
-            run.__enter__()
-            entered.append(run)
+            run.enter_context(kind.around(number))
         try:
             yield
         finally:
-            for run in entered:
-                with self._noting(kind.name):
-                    run.__exit__(None, None, None)
+            with self._noting(kind.name):
+                run.close()
 
     @contextmanager
     def _noting(self, name: str) -> Iterator[None]:

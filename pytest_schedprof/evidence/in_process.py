@@ -47,9 +47,7 @@ SEVERAL = "the spans are merged only within each scheduler: `merged` is of the l
 class _InProcess(Kind, Observer, name="here", description="observes schedulers of this process"):
     """Observes whatever lives in each run of the body."""
 
-    def __init__(self, test: ObservedTest) -> None:
-        super().__init__(test)
-        self.number = 0
+    number = 0
 
     @contextmanager
     def around(self, number: int) -> Iterator[None]:

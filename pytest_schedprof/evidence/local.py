@@ -15,6 +15,7 @@ from time import time
 from timeit import default_timer
 from typing import Any
 
+import msgspec
 from dask.callbacks import Callback
 from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceData, ResourceProfiler
 from dask.sizeof import sizeof
@@ -30,7 +31,6 @@ from pytest_schedprof.evidence.contract import (
     Kind,
     Need,
     ObservedTest,
-    as_json,
     page,
     with_pictures,
 )
@@ -245,7 +245,7 @@ class LocalKind(Kind, name="local", description="dask's local schedulers", needs
         ended = default_timer()
         profilers = [callback for callback in self._callbacks if hasattr(callback, "visualize")]
         brought = with_pictures(
-            {"local.json": as_json(self._data())},
+            {"local.json": msgspec.json.encode(self._data())},
             {"local.html": lambda: local_picture(profilers, self._begun, ended)},
         )
         if self._results(self._resources):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -15,7 +16,6 @@ from pytest_schedprof.evidence.contract import (
     Kind,
     ObservedTest,
     RunFigures,
-    as_json,
     page,
     with_pictures,
 )
@@ -154,7 +154,7 @@ def brought_memory(
     """Return samples with a picture and the highest of each run; the other side's are beside."""
     sides = {"now": samples, **({"before": before} if before else {})}
     pictures = {"memory.html": lambda: memory_picture(sides)}
-    brought = with_pictures({FILE: as_json(samples)}, pictures, notes)
+    brought = with_pictures({FILE: msgspec.json.encode(samples)}, pictures, notes)
     peaks: dict[str, dict[int, float]] = {taken.measure: {} for taken in samples}
     for taken in samples:
         if taken.samples:

@@ -12,6 +12,7 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 from distributed import Client
 
 from pytest_schedprof.agent.patches import replace
@@ -23,7 +24,6 @@ from pytest_schedprof.evidence.contract import (
     Kind,
     Need,
     RunFigures,
-    as_json,
 )
 from pytest_schedprof.formats.charts import (
     COLOURS,
@@ -105,45 +105,36 @@ UNPACKS: Sequence[PatchTarget] = (("distributed.protocol", "loads"),)
 HAS_CLOCKS = hasattr(time, "pthread_getcpuclockid")
 
 
-class ClientWatch:
-    """Measures a client's CPU time by phase in each window.
+def watch_client(client: Client) -> Callable[[], dict[str, float]]:
+    """Begin to measure a client's CPU time by phase.
 
-    The thread in which a window begins is taken for the one that constructs graphs; its
-    optimisation and serialisation are subtracted. The client sends in the thread of its event loop.
+    The thread in which this is called is taken for the one that constructs graphs; its optimisation
+    and serialisation are subtracted. The client sends in the thread of its event loop.
+
+    Returns what ends it and returns seconds by phase, none for a client that is not running.
     """
+    if client.status != "running" or not IN_BODYS_THREAD.get():
+        return dict
+    watch, standing = Stopwatch({**PHASES, RECEIVING: UNPACKS}), ExitStack()
+    threads = {"construction": threading.get_ident(), "sending": client.sync(_thread)}
+    clocks = {  # of CPU time; they can be read from any thread
+        name: time.pthread_getcpuclockid(thread) for name, thread in threads.items() if HAS_CLOCKS
+    }
+    standing.enter_context(watch.on())
+    before = _read(clocks)
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def end() -> dict[str, float]:
+        after = _read(clocks)
+        standing.close()
+        spent = {name: after[name] - before[name] for name in before if name in after}
+        timed = {name: watch.seconds[name] for name in PHASES}
+        receiving = watch.seconds[RECEIVING]
+        # Times of the stopwatch may be of other threads.
+        within = {"construction": sum(timed.values()), "sending": receiving}
+        left = {name: max(0.0, spent[name] - within[name]) for name in spent}
+        return {**left, **timed, RECEIVING: receiving}
 
-    def __call__(self) -> Callable[[], dict[str, float]]:
-        """Begin to measure; the returned function ends it and returns seconds by phase.
-
-        It returns no phases for a client that is not running.
-        """
-        if self._client.status != "running" or not IN_BODYS_THREAD.get():
-            return dict
-        watch, standing = Stopwatch({**PHASES, RECEIVING: UNPACKS}), ExitStack()
-        threads = {"construction": threading.get_ident(), "sending": self._client.sync(_thread)}
-        clocks = {  # of CPU time; they can be read from any thread
-            name: time.pthread_getcpuclockid(thread)
-            for name, thread in threads.items()
-            if HAS_CLOCKS
-        }
-        standing.enter_context(watch.on())
-        before = _read(clocks)
-
-        def end() -> dict[str, float]:
-            after = _read(clocks)
-            standing.close()
-            spent = {name: after[name] - before[name] for name in before if name in after}
-            timed = {name: watch.seconds[name] for name in PHASES}
-            receiving = watch.seconds[RECEIVING]
-            # Times of the stopwatch may be of other threads.
-            within = {"construction": sum(timed.values()), "sending": receiving}
-            left = {name: max(0.0, spent[name] - within[name]) for name in spent}
-            return {**left, **timed, RECEIVING: receiving}
-
-        return end
+    return end
 
 
 def watch_here() -> Callable[[], dict[str, float]]:
@@ -228,7 +219,7 @@ class PhasesKind(
         notes += [TOO_FEW.format(phases.samples)] if _is_too_few(phases) else []
         notes += [] if self.test.known_scheduler else [SAME_THREADS]
         notes += [] if any(phase.where == "workers" for phase in phases.phases) else [NO_WORKERS]
-        files = {"phases.json": as_json(phases), "phases.svg": draw_bar(bar_of(phases))}
+        files = {"phases.json": msgspec.json.encode(phases), "phases.svg": draw_bar(bar_of(phases))}
         return Brought(files, tuple(notes), list(_figures(phases)))
 
 

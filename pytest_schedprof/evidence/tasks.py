@@ -20,7 +20,6 @@ from pytest_schedprof.evidence.contract import (
     Kind,
     ObservedTest,
     RunFigures,
-    as_json,
     page,
     with_pictures,
 )
@@ -134,7 +133,7 @@ def brought_tasks(
         raise EvidenceUnavailableError("no worker finished a task of the test")
     lost = f"the first {finished - len(tasks)} of {finished} tasks were too many to be kept"
     brought = with_pictures(
-        {"tasks.json": as_json(TaskStream(tasks, _seconds(tasks, spent)))},
+        {"tasks.json": msgspec.json.encode(TaskStream(tasks, _seconds(tasks, spent)))},
         {"tasks.html": lambda: tasks_picture(tasks)},
         (lost,) if finished > len(tasks) else (),
     )

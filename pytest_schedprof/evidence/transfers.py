@@ -17,7 +17,6 @@ from pytest_schedprof.evidence.contract import (
     Kind,
     ObservedTest,
     RunFigures,
-    as_json,
 )
 from pytest_schedprof.formats.charts import as_file, box, element, words
 from pytest_schedprof.model.evidence import WorkerTransfers
@@ -129,7 +128,7 @@ def brought_transfers(
         RunFigures("transfers_bytes", "", {run: sum(arrived) for run, arrived in sizes.items()}),
         RunFigures("transfers_count", "", {run: len(arrived) for run, arrived in sizes.items()}),
     ]
-    files = {"transfers.json": as_json(logs)}
+    files = {"transfers.json": msgspec.json.encode(logs)}
     if pairs := _pairs(logs):
         files["transfers.svg"] = draw_pairs(pairs)
     return Brought(files, figures=figures) if are_all else Brought(files, (LOST,))

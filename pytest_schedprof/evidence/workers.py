@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
 from distributed import profile as dasks
 from msgspec import Struct
 
@@ -16,7 +17,6 @@ from pytest_schedprof.evidence.contract import (
     EvidenceUnavailableError,
     Kind,
     ObservedTest,
-    as_json,
 )
 from pytest_schedprof.formats.charts import (
     COLOURS,
@@ -166,7 +166,7 @@ class WorkersKind(Kind, name="workers", description="what workers' threads did")
         most = f"{1 / profiles.interval_s:g}" if profiles.interval_s else "1"
         title = f"samples of tasks per second; a thread that is always at work gives {most} at most"
         files = {
-            "workers.json": as_json(profiles),
+            "workers.json": msgspec.json.encode(profiles),
             "workers.svg": draw_flamegraph(stacks),
             "workers.timeline.svg": draw_stacked(_columns(profiles), title, "samples"),
         }
@@ -285,37 +285,32 @@ class _Clocks(Struct, frozen=True):
     """Of tasks' code, by the address of the worker."""
 
 
-class WorkerWatch:
-    """Measures what workers use in each window. The scheduler passes the question on, so it is
-    asked before recordings begin and after they have ended."""
+def watch_workers(control: Control) -> Callable[[], dict[str, float]]:
+    """Begin to measure what workers use.
 
-    def __init__(self, control: Control) -> None:
-        self._control = control
+    The scheduler passes the question on, so it is asked before recordings begin and after they have
+    ended.
 
-    def __call__(self) -> Callable[[], dict[str, float]]:
-        """Begin to measure; the returned function ends it and returns seconds by phase.
+    Returns what ends it and returns seconds by phase: none if workers came or left meanwhile, if
+    they compute nothing, or if they are in the test's own process.
+    """
+    before = _read(control)
 
-        It returns no phases if workers came or left meanwhile, if they compute nothing, or if they
-        are in the test's own process.
-        """
-        before = self._read()
+    def end() -> dict[str, float]:
+        after = _read(control) if before else None
+        return _spent(before, after) if before and after else {}
 
-        def end() -> dict[str, float]:
-            after = self._read() if before else None
-            return _spent(before, after) if before and after else {}
+    return end
 
-        return end
 
-    def _read(self) -> _Clocks | None:
-        answers = self._control.call_workers(instruments.read_clocks)
-        clocks = {address: answer for address, answer in answers.items() if answer is not None}
-        processes = {tuple(clock["process"]): float(clock["used"]) for clock in clocks.values()}
-        mine = tuple(str(part) for part in facts.process())
-        if not processes or mine in processes:
-            return None
-        return _Clocks(
-            processes, {address: clock["execution"] for address, clock in clocks.items()}
-        )
+def _read(control: Control) -> _Clocks | None:
+    answers = control.call_workers(instruments.read_clocks)
+    clocks = {address: answer for address, answer in answers.items() if answer is not None}
+    processes = {tuple(clock["process"]): float(clock["used"]) for clock in clocks.values()}
+    mine = tuple(str(part) for part in facts.process())
+    if not processes or mine in processes:
+        return None
+    return _Clocks(processes, {address: clock["execution"] for address, clock in clocks.items()})
 
 
 def _spent(before: _Clocks, after: _Clocks) -> dict[str, float]:

@@ -33,6 +33,9 @@ LEAST_TIMED = 0.05
 LEAST_SHARE = 0.02
 """Smallest change to report: a fraction of exact and timed figures, a difference of shares."""
 
+NEWEST_RUNS = 200
+"""Runs to read by default: the time to find change points is quadratic in their number."""
+
 Name: TypeAlias = tuple[str, str]
 """Metric and subject of a series."""
 

@@ -29,9 +29,6 @@ Names = str | Sequence[str]
 
 PYSPY_FORMATS = ("speedscope", "raw", "flamegraph")
 
-BY_SUFFIX = {".svg": "flamegraph"}
-"""Formats of py-spy's file where none is given; speedscope for every other suffix."""
-
 TRACES = {".html": "html", ".gz": "json.gz"}
 """Formats of a trace by the suffix of its path; json for every other suffix."""
 
@@ -86,7 +83,7 @@ def pyspy_on_scheduler(
     Raises:
         SettingsError: for an invalid argument.
     """
-    chosen = format or BY_SUFFIX.get(Path(output).suffix, "speedscope")
+    chosen = format or ("flamegraph" if Path(output).suffix == ".svg" else "speedscope")
     if chosen not in PYSPY_FORMATS:
         raise SettingsError(
             f"schedprof: format must be one of {', '.join(PYSPY_FORMATS)}, got {format!r}"

@@ -54,10 +54,6 @@ class Assessment(Struct, frozen=True):
     backends: tuple[BackendResult, ...]
     errors: tuple[SchedprofError, ...]
 
-    @property
-    def troubles(self) -> tuple[str, ...]:
-        return tuple(str(error) for error in self.errors)
-
 
 NOT_ASSESSED = Assessment((), ())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -63,11 +63,8 @@ def _line_to(address: str | None, timeout_s: float) -> Iterator[Control]:
             yield control
         return
     cluster = LocalProcesses(0, timeout_s=max(timeout_s, START_S))
-    try:
-        with Control(cluster.address, timeout_s=timeout_s) as control:
-            yield control
-    finally:
-        cluster.close()
+    with closing(cluster), Control(cluster.address, timeout_s=timeout_s) as control:
+        yield control
 
 
 def _examined(
@@ -137,11 +134,8 @@ def _checked_apart(
     except SchedprofError as error:  # the scheduler did not start there; others may work
         reason = str(error).removeprefix("schedprof: ")
         return BackendCheck(backend.name, is_chosen, False, 0.0, reason, ())
-    try:
-        with Control(cluster.address, timeout_s=timeout_s) as line:
-            return _checked(backend, line, is_chosen=is_chosen, timeout_s=timeout_s)
-    finally:
-        cluster.close()
+    with closing(cluster), Control(cluster.address, timeout_s=timeout_s) as line:
+        return _checked(backend, line, is_chosen=is_chosen, timeout_s=timeout_s)
 
 
 def _checked(

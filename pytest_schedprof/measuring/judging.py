@@ -91,14 +91,10 @@ def complaint(
     rises = [changes for comparison in binding if (changes := regressions(comparison))]
     lines += [f"schedprof: regressed against {since}: {changes}" for changes in rises]
     if is_strict:
-        unsure = [
-            comparison
-            for comparison in binding
-            if not regressions(comparison) and comparison.verdict is not Verdict.PASS
-        ]
         lines += [
             f"schedprof: undecided against {since}: {undecided(comparison)}"
-            for comparison in unsure
+            for comparison in binding
+            if not regressions(comparison) and comparison.verdict is not Verdict.PASS
         ]
     if rises:
         test, runs = shlex.quote(record.test_id), os.path.relpath(plan.settings.dir, start)
@@ -140,8 +136,9 @@ def judge_test(
     earlier = Earlier(reference, tested.record())
     assessed = assess(tested.recorder, plan.limits, directory, earlier)
     beside = against.gathering if against else None
-    tested.gathering.keep(directory, assessed.backends, beside)
-    tested.evidence, wrong = judge_evidence(plan.limits, tested.evidence, earlier)
+    gathering = tested.gathering
+    gathering.keep(directory, assessed.backends, beside)
+    gathering.kept, wrong = judge_evidence(plan.limits, gathering.kept or (), earlier)
     errors = (*assessed.errors, *troubles, *wrong)
     is_search = plan.settings.seeds > 1 and tested.scheduler.cluster.kind != OWN_VIRTUAL
     if is_search and not errors and not tested.recorder.tasks:

@@ -20,7 +20,6 @@ AUTO = "auto"
 DEFAULT_BISECTED = ("counts", "virtual")
 """Backend and cluster of a search: counts in virtual time decide with one run."""
 
-
 IniType: TypeAlias = Literal["string", "bool", "linelist", "int", "float"]
 
 
@@ -48,6 +47,8 @@ class Option:
         stem = stem or f"schedprof_{name}"
         self.flag_name = f"--{stem.replace('_', '-')}"
         """Name on the command line."""
+        self.negative_name = self.flag_name.replace("--", "--no-", 1)
+        """Name on the command line that turns a flag off."""
         self.ini_name = f"{stem}{'s' if adds_up else ''}"
         """Name in pytest's ini file."""
         self.attribute = f"schedprof_{name}_given"
@@ -55,11 +56,6 @@ class Option:
         self.is_flag = default is False
         self.ini_type: IniType = "bool" if self.is_flag else "linelist" if adds_up else ini_type
         """Type of the value in the ini file, by pytest's names."""
-
-    @property
-    def negative_name(self) -> str:
-        """Name on the command line that turns a flag off."""
-        return self.flag_name.replace("--", "--no-", 1)
 
 
 _CLUSTER_NAMES = tuple(CLUSTERS)
@@ -74,7 +70,6 @@ _DEFAULT_WORKERS = " and ".join(
     for name, kind in CLUSTERS.items()
     if kind.default_workers
 )
-
 
 OPTIONS: tuple[Option, ...] = (
     Option(
@@ -299,11 +294,6 @@ def check_ini_names(config: pytest.Config) -> None:
                 f"schedprof: there is no setting {name!r}{hint(name, known)}; "
                 f"known: {', '.join(known)}"
             )
-
-
-def is_any_given(config: pytest.Config) -> bool:
-    """Whether the command line or the ini file sets any option."""
-    return any(is_given(config, option) for option in OPTIONS)
 
 
 def add_options(parser: pytest.Parser) -> None:

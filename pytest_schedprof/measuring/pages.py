@@ -14,7 +14,7 @@ from pytest_schedprof.judge.compare import compare
 from pytest_schedprof.judge.explanation import Pairs, why_regressed
 from pytest_schedprof.judge.parting import with_partings
 from pytest_schedprof.judge.recordings import Saved, other_of
-from pytest_schedprof.judge.series import Choice, series_in
+from pytest_schedprof.judge.series import NEWEST_RUNS, Choice, series_in
 from pytest_schedprof.model.backend import NO_BACKENDS, KnownBackends
 from pytest_schedprof.model.comparison import Comparison
 from pytest_schedprof.model.explanation import Explanation
@@ -31,9 +31,6 @@ from pytest_schedprof.store.runs import (
     decided_in_run,
     find_run,
 )
-
-MOST_RUNS = 200
-"""Earlier runs that are read: the time to find change points is quadratic in them."""
 
 
 def write_pages(
@@ -153,7 +150,7 @@ def _past(place: str) -> tuple[list[Series], str]:
         ArtifactError: if no run there can be read.
     """
     archive = Archive(place)
-    runs = archive.runs(last=MOST_RUNS)
+    runs = archive.runs(last=NEWEST_RUNS)
     series = list(series_in(archive, runs, Choice()))
     skipped = f"; {len(archive.skipped)} could not be read" if archive.skipped else ""
     return series, f"{len(runs)} runs in order of commits{skipped}"

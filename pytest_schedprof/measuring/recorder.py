@@ -62,7 +62,6 @@ SETTLING_S = 2.0
 """How long to wait for that. Backends that disturb count or time everything the scheduler does:
 also the end of the test's work, and what is left of the round before."""
 
-
 Watch: TypeAlias = Callable[[], Callable[[], Mapping[str, float]]]
 """Starts timing client or workers. Returns what stops it and returns CPU seconds by phase."""
 
@@ -110,10 +109,6 @@ class Recorder(Struct):
     _scale: int = 0
     _taking_part: Sequence[Backend] = ()
     _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def troubles(self) -> list[str]:
-        return [str(error) for error in self.errors]
 
     @property
     def tasks(self) -> int:

@@ -11,6 +11,7 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from pytest_schedprof import __version__
@@ -19,13 +20,12 @@ from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.under_test import CurrentWindow, SchedulerUnderTest
 from pytest_schedprof.evidence.contract import Need
 from pytest_schedprof.evidence.gathering import Gathering
-from pytest_schedprof.evidence.phases import ClientWatch, watch_here
-from pytest_schedprof.evidence.workers import WorkerWatch
+from pytest_schedprof.evidence.phases import watch_client, watch_here
+from pytest_schedprof.evidence.workers import watch_workers
 from pytest_schedprof.judge.estimate import CONFIDENCE
 from pytest_schedprof.measuring.assessment import NOT_ASSESSED
 from pytest_schedprof.measuring.plan import BodyRun, Plan
 from pytest_schedprof.measuring.recorder import Recorder, Watch, no_watch
-from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.result import ClusterFacts, Environment, Result
 
 
@@ -56,7 +56,7 @@ class Side:
             watch=_watch(scheduler) if plan.times_client else no_watch,
             watch_workers=(
                 # Of a scheduler that is known before the body runs.
-                WorkerWatch(scheduler.control)
+                partial(watch_workers, scheduler.control)
                 if plan.needs(Need.WORKER_PHASES) and not isinstance(scheduler, InProcess)
                 else no_watch
             ),
@@ -72,23 +72,9 @@ class Side:
     def run(self, body_run: BodyRun) -> Iterator[None]:
         gathered = self.gathering.around(body_run.scale) if body_run.has_evidence else nullcontext()
         self.scheduler.cluster.begin_round()
-        window = CurrentWindow.of(self.recorder.measure, self.is_in_process)
+        window = CurrentWindow.of(self.recorder.measure, isinstance(self.scheduler, InProcess))
         with gathered, self.recorder.round(body_run.backends, body_run.scale), window:
             yield
-
-    @property
-    def evidence(self) -> tuple[Evidence, ...]:
-        """What the record says of each kind of evidence, once it was kept."""
-        return self.gathering.kept or ()
-
-    @evidence.setter
-    def evidence(self, judged: tuple[Evidence, ...]) -> None:
-        self.gathering.kept = judged
-
-    @property
-    def is_in_process(self) -> bool:
-        """Whether the scheduler lives in the test's process."""
-        return isinstance(self.scheduler, InProcess)
 
     def record(self) -> Result:
         """Return the record of what has been assessed on this side so far."""
@@ -109,8 +95,8 @@ class Side:
             confidence=CONFIDENCE,
             schedprof_version=__version__,
             backends=self.assessment.backends,
-            troubles=self.assessment.troubles,
-            evidence=self.evidence,
+            troubles=tuple(map(str, self.assessment.errors)),
+            evidence=self.gathering.kept or (),
         )
 
 
@@ -130,7 +116,9 @@ class Sides(NamedTuple):
 
 def _watch(scheduler: SchedulerUnderTest | InProcess) -> Watch:
     """Watch the test's client; in process, where clients are not known in advance, all of them."""
-    return watch_here if isinstance(scheduler, InProcess) else ClientWatch(scheduler.client)
+    if isinstance(scheduler, InProcess):
+        return watch_here
+    return partial(watch_client, scheduler.client)
 
 
 def environment_of(description: dict[str, Any]) -> Environment:
@@ -149,5 +137,5 @@ def environment_of(description: dict[str, Any]) -> Environment:
         hash_seed=description["hash_seed"],
         test_hash_seed=facts.hash_seed(),
         event_loop=description.get("event_loop", ""),
-        code=description.get("code", ""),
+        code=description["code"],
     )

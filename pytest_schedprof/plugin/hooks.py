@@ -21,9 +21,10 @@ from pytest_schedprof.clusters import KINDS as CLUSTER_KINDS
 from pytest_schedprof.measuring.options import (
     AUTO,
     MARKER_HELP,
+    OPTIONS,
     add_options,
     check_ini_names,
-    is_any_given,
+    is_given,
     option_named,
 )
 from pytest_schedprof.plugin import hookspecs
@@ -88,7 +89,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER_HELP)
     try:
         check_ini_names(config)
-        if is_any_given(config):  # nothing can be wrong with defaults: they are read when needed
+        # Nothing can be wrong with defaults: they are read when needed.
+        if any(is_given(config, option) for option in OPTIONS):
             _check_before_the_first_test(config, session_settings(config))
     except plugin.errors.SchedprofError as error:
         raise pytest.UsageError(str(error)) from None
@@ -185,12 +187,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     markers = item.iter_markers(MARKER)
     if session.seeds == 1 and not any("seeds" in marker.kwargs for marker in markers):
         return  # as in most sessions: then nothing more is imported
-    try:
+    with suppress(plugin.errors.SchedprofError):  # the test's setup raises it again
         settings = settings_of(item)
         if has_fixture(item) or (_is_virtual(item, settings) and _is_profiled(item, settings)):
             plugin.running.parametrize(metafunc, settings)
-    except plugin.errors.SchedprofError:
-        return  # the test's setup raises it again
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -217,12 +217,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> None:
     """Warm up backends before other plugins look at what the process holds."""
     if not _is_concerned(item):
         return
-    try:
+    with suppress(plugin.errors.SchedprofError):  # the test's setup raises it again
         settings = settings_of(item)
         if _is_profiled(item, settings) and not has_fixture(item):
             backends_of(item.config).warm_up(settings.backend)
-    except plugin.errors.SchedprofError:
-        return  # the test's setup raises it again
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

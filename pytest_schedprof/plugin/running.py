@@ -85,7 +85,7 @@ def with_seed(item: pytest.Item, settings: Settings) -> Settings:
     if seed is not None:
         option = (*settings.cluster_option, ("seed", str(seed)))
         return settings._replace(cluster_option=option)
-    if settings.seeds > 1 and "seeds" in settings.chosen:
+    if "seeds" in settings.chosen:
         mistake = f"schedprof: {item.nodeid!r} has seeds={settings.seeds}, but "
         if is_known(settings.cluster, "seed"):
             raise SettingsError(

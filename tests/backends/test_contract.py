@@ -269,10 +269,10 @@ def test_sees_in_each_round_the_function_that_burns_and_refuses_another_recordin
     with recorder.round():
         with second.round():
             seconds.append(work())
-        assert len(second.troubles) == 1
-        assert "is under way on the scheduler" in second.troubles[0]
+        assert len(second.errors) == 1
+        assert "is under way on the scheduler" in str(second.errors[0])
     cpu.append(control.call(cpu_seconds))
-    assert recorder.troubles == []
+    assert recorder.errors == []
     burned = busy_part(recorder, backend, "greater_twin")
     less = busy_part(recorder, backend, "lesser_twin")
     is_by_the_clock = backend.name in BY_THE_CLOCK
@@ -294,7 +294,7 @@ def test_stops_when_the_body_raises(control: Control, backend: Backend) -> None:
     recorder = Recorder(control, [backend], 200.0)
     with pytest.raises(KeyError), recorder.round():
         raise KeyError("the body's own")
-    assert recorder.troubles == []
+    assert recorder.errors == []
     assert len(recorder.rounds[0]) == 1
 
 
@@ -327,8 +327,8 @@ def test_scheduler_killed_while_it_is_observed(
         children = psutil.Process(own_cluster.pid).children(recursive=True)
         os.kill(own_cluster.pid, signal.SIGKILL)
         wait_for(lambda: own_cluster.death() is not None, "the scheduler to die")
-    assert len(recorder.troubles) == 1
-    assert "was killed by signal 9" in recorder.troubles[0]
+    assert len(recorder.errors) == 1
+    assert "was killed by signal 9" in str(recorder.errors[0])
     wait_for(lambda: not any(child.is_running() for child in children), "its children to end")
 
 

@@ -53,7 +53,7 @@ def record(
                 client.run_on_scheduler(change)
             wait(client.map(inc, range(TASKS), pure=False))
         clean(control)
-    assert recorder.troubles == []
+    assert recorder.errors == []
     contents = [segment.raw[backend.name].content for (segment,) in recorder.rounds]
     return [backend.read(content, control.name_places) for content in contents]
 

@@ -81,7 +81,7 @@ def recorded(control: Control, client: Client, body: Callable[[Client], None] = 
 
 def costs_of(recorder: Recorder) -> MeasuredCosts:
     assessment = assess(recorder, (), None)
-    assert assessment.troubles == ()
+    assert assessment.errors == ()
     (result,) = assessment.backends
     assert result.costs
     return result.costs
@@ -271,7 +271,7 @@ LIMITS = {
 def test_limits_percentiles_and_the_name_of_the_longest(control: Control, client: Client) -> None:
     limits = [parse_limit(limit) for limit in LIMITS]
     assessment = assess(recorded(control, client), limits, None)
-    assert assessment.troubles == ()
+    assert assessment.errors == ()
     (backend,) = assessment.backends
     assert [result.verdict for result in backend.limits] == [*LIMITS.values()]
     assert [parse_limit(result.limit) for result in backend.limits] == limits

@@ -30,7 +30,7 @@ def profile_of(control: Control, work: Any, **options: object) -> SampleProfile:
     recorder = Recorder(control, [backend], 200.0)
     with recorder.round():
         control.call(work)
-    assert recorder.troubles == []
+    assert recorder.errors == []
     content = recorder.rounds[0][0].raw["tachyon"].content
     return backend.read(content, control.name_places)
 

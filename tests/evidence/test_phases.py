@@ -16,8 +16,14 @@ from msgspec.structs import replace
 from support import Project, wait_for
 from witness import opened
 
-from pytest_schedprof.evidence.phases import NO_WORKERS, UNSAMPLED, ClientWatch, Stopwatch, draw_bar
-from pytest_schedprof.evidence.workers import WorkerWatch
+from pytest_schedprof.evidence.phases import (
+    NO_WORKERS,
+    UNSAMPLED,
+    Stopwatch,
+    draw_bar,
+    watch_client,
+)
+from pytest_schedprof.evidence.workers import watch_workers
 from pytest_schedprof.judge.limits import parse_limit
 from pytest_schedprof.judge.phases import ClientCosts
 from pytest_schedprof.judge.verdicts import judge
@@ -106,7 +112,7 @@ class Graph:
 @pytest.mark.slow
 def test_phases_are_the_time_of_threads_that_are_there_to_the_end() -> None:
     with opened("local") as scheduler:
-        end = ClientWatch(scheduler.client)()
+        end = watch_client(scheduler.client)
         made = Graph()
         arrays = [dask.array.ones(size) + 1 for size in range(1, 41)]
         wait([scheduler.client.submit(id, made), *scheduler.client.persist(arrays)])
@@ -118,17 +124,16 @@ def test_phases_are_the_time_of_threads_that_are_there_to_the_end() -> None:
         assert seconds["sending"] > 0.001
 
         ends: list[Callable[[], dict[str, float]]] = []
-        first = threading.Thread(target=lambda: ends.append(ClientWatch(scheduler.client)()))
+        first = threading.Thread(target=lambda: ends.append(watch_client(scheduler.client)))
         first.start()
         wait_for(lambda: not Path(f"/proc/self/task/{first.native_id}").exists(), "its end")
         seconds = ends[0]()
         assert "construction" not in seconds  # its thread has ended, so its CPU clock is gone
         assert seconds["sending"] >= 0
 
-        watch = WorkerWatch(scheduler.control)
-        stays = watch()
+        stays = watch_workers(scheduler.control)
         assert set(stays()) == set(WORKERS)
-        leaves = watch()
+        leaves = watch_workers(scheduler.control)
         scheduler.client.retire_workers(list(scheduler.workers[:1]))
         assert leaves() == {}
 

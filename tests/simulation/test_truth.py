@@ -143,7 +143,7 @@ def counted(control: Control, graph: Callable[[], Any]) -> tuple[int, dict[str, 
         futures = graph()
         wait(futures, timeout=PATIENCE_S)
         del futures
-    assert recorder.troubles == []
+    assert recorder.errors == []
     ((segment,),) = recorder.rounds
     profile = backend.read(segment.raw["counts"].content, control.name_places)
     assert isinstance(profile, CostProfile)
