@@ -229,12 +229,11 @@ def test_every_key_of_a_list_is_one_of_dask(pairs: list[tuple[str, str]], comma:
     spec = "config:" + comma.join(f"{name}={value}" for name, value in pairs)
     settings = read_other_settings(spec)
     assert settings is not None
-    expected = [(name if _is_option(name) else f"config.{name}", value) for name, value in pairs]
+    expected = [
+        (name if name.startswith(("config.", "worker.")) else f"config.{name}", value)
+        for name, value in pairs
+    ]
     assert list(settings.options) == expected
-
-
-def _is_option(name: str) -> bool:
-    return name.startswith(("config.", "worker."))
 
 
 @pytest.mark.parametrize(
@@ -291,7 +290,6 @@ def test_keys_of_dask_and_of_the_user_are_known() -> None:
 def test_an_event_loop_that_is_not_installed_is_told_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    options = {"config.distributed.admin.event-loop": "uvloop"}
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SettingsError, match="pip install uvloop"):
-        check_known_to_dask(options)
+        check_known_to_dask({"config.distributed.admin.event-loop": "uvloop"})

@@ -182,7 +182,7 @@ def test_what_happened_at_some_scales_only_may_grow_without_bounds(
     assert exponent([(10, 0.0), (100, 0.0)], 1, 0.0).value == exponent([], 1, 0.0).value == 0
 
 
-@given(st.lists(st.integers(1, 10**6), min_size=2, max_size=6, unique=True), st.integers(1, 1000))
+@given(SCALES, st.integers(1, 1000))
 def test_what_is_linear_is_exactly_so(scales: list[int], factor: int) -> None:
     assert exponent([(n, float(factor * n)) for n in scales], 1, 0.0).high <= 1
 

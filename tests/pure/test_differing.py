@@ -23,7 +23,6 @@ from pytest_schedprof.model.result import (
     Environment,
     MeasuredCosts,
     Result,
-    Window,
 )
 from pytest_schedprof.model.run import identities
 from pytest_schedprof.report.changes import change_sentence, conditions_of
@@ -209,15 +208,14 @@ def compared(
     seeds: tuple[str, str] = ("random", "random"),
     graphs: tuple[str, str] = ("same", "same"),
 ) -> dict[Outcome, set[str]]:
-    """Return what changed between two sides, by the outcome."""
-    results = [
-        measured(
-            replace(side, window=sending(side.window, graph)),
-            cluster=ClusterFacts(kind, "", 8, 8),
-            environment=replace(ENVIRONMENT, test_hash_seed=seed),
-        )
-        for side, seed, graph in zip(sides, seeds, graphs, strict=True)
-    ]
+    """Return what changed between two sides, by the outcome; graphs are hashes of what was sent."""
+    cluster = ClusterFacts(kind, "", 8, 8)
+    results = []
+    for side, seed, graph in zip(sides, seeds, graphs, strict=True):
+        segments = tuple(replace(segment, graphs=graph) for segment in side.window.segments)
+        sent = replace(side, window=replace(side.window, segments=segments))
+        seeded = environment(test_hash_seed=seed)
+        results.append(measured(sent, cluster=cluster, environment=seeded))
     (comparison,) = compare(results[:1], results[1:]).comparisons
     open_ones = [change for change in comparison.changes if change.outcome is Outcome.UNDECIDED]
     assert graphs[0] == graphs[1] or all(change.note == OTHER_GRAPHS for change in open_ones)
@@ -225,13 +223,6 @@ def compared(
     for change in comparison.changes:
         subjects.setdefault(change.outcome, set()).add(change.subject)
     return subjects
-
-
-def sending(window: Window, graph: str) -> Window:
-    """Return the window with the hash of what clients sent in each of its segments."""
-    return replace(
-        window, segments=tuple(replace(segment, graphs=graph) for segment in window.segments)
-    )
 
 
 ONCE = counted_in([BEFORE])

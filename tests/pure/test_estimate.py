@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from math import inf
 from random import Random
@@ -24,8 +23,6 @@ from pytest_schedprof.judge.estimate import (
 )
 from pytest_schedprof.model.limit import Estimate
 
-PROPERTY = settings(max_examples=60)
-
 
 def binomial(random: Random, trials: int, chance: float) -> int:
     return sum(random.random() < chance for _ in range(trials))
@@ -41,7 +38,7 @@ UNITS = st.lists(
 )
 
 
-@PROPERTY
+@settings(max_examples=60)
 @given(UNITS, st.booleans(), st.floats(0, 0.5))
 def test_bounds_hold_the_value_and_are_shares(
     units: list[tuple[int, int]], rounds: bool, drift: float
@@ -225,7 +222,7 @@ def test_at_least_what_is_small_enough_for_all_and_never_what_is_not_for_one(
 
 
 @given(CHANCES, st.randoms())
-def test_the_order_does_not_matter(chances: list[float], chance: random.Random) -> None:
+def test_the_order_does_not_matter(chances: list[float], chance: Random) -> None:
     shuffled = chances.copy()
     chance.shuffle(shuffled)
     accepted = dict(zip(chances, small_enough(chances, 0.05), strict=True))

@@ -51,13 +51,14 @@ def saved(directory: Path, run_id: str, order: list[int]) -> None:
     keep_stacks(run, "main", str(directory), KNOWN)
 
 
-def before_of(directory: Path, run_id: str = "now") -> list[int]:
+def before_of(directory: Path) -> list[int]:
     """Samples of the other side in the flame graph of a run that was compared with `main`."""
-    now = replace(measured(drawn(), test_id=TEST), baseline="main")
-    if not (directory / run_id).exists():
-        kept(directory / run_id, now)
-    (test,) = find_run(directory / run_id).attempts()
-    other = other_of(test, None, Saved(directory / run_id))
+    now = measured(drawn(), test_id=TEST, baseline="main")
+    run = directory / "now"
+    if not run.exists():
+        kept(run, now)
+    (test,) = find_run(run).attempts()
+    other = other_of(test, None, Saved(run))
     ((flame, *_),) = drawn_of(now, test.directory, other, KNOWN)
     assert flame is not None
     return sorted(filter(None, flame.content.get("before", [])))
@@ -82,10 +83,9 @@ def test_a_run_that_was_saved_over_its_baseline_is_not_compared_with_itself(
     tmp_path: Path,
 ) -> None:
     saved(tmp_path, "run-1", ORDER)
-    now = replace(measured(drawn(), test_id=TEST), baseline="main")
-    kept(tmp_path / "now", now)
+    now = kept(tmp_path / "now", measured(drawn(), test_id=TEST, baseline="main"))
     save_run("main", str(tmp_path), RunDirectory(tmp_path, "now"))
-    keep_stacks(tmp_path / "now", "main", str(tmp_path), KNOWN)
+    keep_stacks(now, "main", str(tmp_path), KNOWN)
     assert before_of(tmp_path) == []
 
 
@@ -159,10 +159,6 @@ def recordings(tmp_path: Path) -> Result:
     return measured(large, small)
 
 
-def left(path: Path) -> set[str]:
-    return {file.name for file in path.iterdir()}
-
-
 @pytest.mark.parametrize(
     ("most", "names"),
     [
@@ -177,7 +173,7 @@ def test_the_smallest_backends_are_kept_whole(
     recordings: Result, tmp_path: Path, most: int, names: set[str]
 ) -> None:
     result = trimmed(recordings, tmp_path, most)
-    assert left(tmp_path) == names
+    assert {file.name for file in tmp_path.iterdir()} == names
     large, small = result.backends
     assert {*large.artifacts, *small.artifacts} == names
     assert (large.left_out, small.left_out) == (0 if most >= 330 else 300, 0 if most >= 30 else 30)

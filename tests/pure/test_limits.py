@@ -99,7 +99,6 @@ def test_rendering_and_parsing_again_gives_the_same_limit(text: str) -> None:
     parsed = parse_limit(text)
     assert bool(parsed.evidence) == (not text.strip().startswith(("share", "self")))
     assert parse_limit(str(parsed)) == parsed
-    assert str(parse_limit(str(parsed))) == str(parsed)
 
 
 @pytest.mark.parametrize(
@@ -284,9 +283,6 @@ def test_keys_are_what_users_wrote_but_for_spaces() -> None:
     assert merge_limits([]) == merge_limits([[], []]) == ()
 
 
-PROPERTY = settings(max_examples=100)
-
-
 def matches(pattern: str, name: str) -> bool:
     return compile_pattern(pattern).fullmatch(name) is not None
 
@@ -300,7 +296,7 @@ def obviously_matches(pattern: str, name: str) -> bool:
     return bool(name) and pattern[0] in ("?", name[0]) and obviously_matches(pattern[1:], name[1:])
 
 
-@PROPERTY
+@settings(max_examples=100)
 @given(
     st.text("ab*?", max_size=8) | st.text("a<.:*?\n[(+", max_size=6),
     st.text("ab", max_size=8) | st.text("a<.:\n[(+", max_size=6),

@@ -187,10 +187,7 @@ STACKS: list[tuple[str, Stack]] = [
     ),
     # A test in the same process is a client, but for what its scheduler does.
     ("client", (*TEST, "dask.delayed:delayed", "dask._task_spec:Task.__init__")),
-    (
-        "local-scheduler",
-        (*TEST, "dask.threaded:get", "dask.local:get_async", "dask.local:finish_task"),
-    ),
+    ("local-scheduler", (TEST[0], *REALISTIC["local-scheduler"])),
     ("transitions", (*TEST, *FINISHED)),
 ]
 
@@ -234,10 +231,7 @@ SHARED: dict[str, tuple[str, Stack]] = {
     ),
     "the wrapper of gen_cluster": ("client", (*BODY, "distributed.scheduler:Scheduler.__init__")),
     "a graph that the scheduler takes in": ("graph-intake", REALISTIC["graph-intake"]),
-    "a message that a transition sends": (
-        "comm",
-        (*FINISHED, "distributed.batched:BatchedSend.send"),
-    ),
+    "a message that a transition sends": ("comm", SENDING),
     "a batch that anybody sends": (UNDIVIDED, REALISTIC["comm"]),
     "a message that anybody writes": (UNDIVIDED, REALISTIC["serialisation"]),
     "a message that a worker reads": (

@@ -245,11 +245,9 @@ def test_time_without_a_processor_is_a_note(seconds: float, part: str) -> None:
     assert notes_of(backend) == tuple(filter(None, [waited_words(backend)]))
 
 
-OTHERS = replace(ENVIRONMENT, versions={"dask": "2"}, test_versions={"dask": "1"})
-
-
 def test_facts_of_several_tests_have_one_line() -> None:
-    results = [measured(COUNTED, environment=OTHERS, baseline="main")] * 2
+    others = replace(ENVIRONMENT, versions={"dask": "2"}, test_versions={"dask": "1"})
+    results = [measured(COUNTED, environment=others, baseline="main")] * 2
     differences = environment_notes([*results, measured(COUNTED)])
     assert differences == ["dask is 1 where the tests run and 2 where the scheduler does"]
     assert baseline_names([*results, measured(COUNTED)]) == ["main"]

@@ -28,7 +28,7 @@ from pytest_schedprof.judge.timed import SEEN_ONCE
 from pytest_schedprof.model.comparison import Comparison, Origin, Outcome
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import BackendResult, ClusterFacts, Result
-from pytest_schedprof.model.run import Run, Step, TestEntry
+from pytest_schedprof.model.run import Step
 from pytest_schedprof.report.changes import condition_words, noise_words
 from pytest_schedprof.report.comparisons import comparison_lines, comparison_markdown
 from pytest_schedprof.report.junit import pack, unpack
@@ -112,8 +112,6 @@ def test_a_noisy_series_is_told_and_widened() -> None:
     assert comparison.thresholds.cpu_rise
     assert comparison.thresholds.cpu_rise > 0.15
     assert noise_words(comparison.thresholds).startswith("noisy: CPU time counts from +")
-    quiet = judged(of_times([*QUIET, 300]))
-    assert noise_words(quiet.thresholds).startswith("quiet: CPU time counts from +")
 
 
 def test_a_share_counts_when_it_stands_twice() -> None:
@@ -239,18 +237,10 @@ def test_in_virtual_time_the_past_changes_nothing() -> None:
 
 
 def test_one_round_is_exact_where_the_past_is_quiet() -> None:
-    def once(value: float) -> BackendResult:
-        three = counted({**COSTS, TRANSITION: value})
-        assert three.costs
-        total = [replace(function, total={n: v / 3 for n, v in function.total.items()}, scatter={})
-                 for function in three.costs.functions]  # fmt: skip
-        window = replace(three.window, rounds=1, segments=three.window.segments[:1])
-        costs = replace(three.costs, functions=tuple(total), scatter={})
-        return replace(three, window=window, costs=costs)
-
-    nights = [night(number, once(1052.0)) for number in range(15)]
-    assert f"bytecodes {TRANSITION}" in regressed(judged([*nights, night(15, once(1063.0))]))
-    assert not regressed(judged([nights[0], night(15, once(1063.0))]))
+    nights = [night(number, counted_in([COSTS])) for number in range(15)]
+    dearer = night(15, counted_in([{**COSTS, TRANSITION: 1063.0}]))
+    assert f"bytecodes {TRANSITION}" in regressed(judged([*nights, dearer]))
+    assert not regressed(judged([nights[0], dearer]))
 
 
 def test_runs_of_another_machine_tell_nothing_of_times() -> None:
@@ -269,20 +259,12 @@ def test_runs_in_another_setting_are_no_past() -> None:
     assert comparison.thresholds.runs == 1
 
 
-def of_bytecodes(bytecodes: float) -> Result:
-    samples = sampled({(TRANSITION,): 1.0}, cpu=[bytecodes * 1e-6] * 2, samples=50)
-    return measured(counted({f"{TRANSITION}{n}": bytecodes / 50 for n in range(50)}), samples)
-
-
-def run_of(result: Result) -> Run:
-    figures = unpack(pack(result, None)).figures  # as received from a pytest-xdist worker
-    entry = TestEntry(TEST, result.outcome, result.verdict, "x", figures)
-    return Run("run", "2026-01-01T00:00:00+00:00", 0, (entry,))
-
-
 def test_figures_are_those_of_the_whole_though_few_functions_travel() -> None:
-    assert figures_of(of_bytecodes(500.0))["counts"]["bytecodes"] == pytest.approx(500)
-    assert run_of(of_bytecodes(500.0)).tests[0].figures["cputime"] == pytest.approx({"cpu": 5e-4})
+    samples = sampled({(TRANSITION,): 1.0}, cpu=[5e-4] * 2, samples=50)
+    result = measured(counted({f"{TRANSITION}{n}": 10.0 for n in range(50)}), samples)
+    assert figures_of(result)["counts"]["bytecodes"] == pytest.approx(500)
+    received = unpack(pack(result, None))  # as from a pytest-xdist worker
+    assert received.figures["cputime"] == pytest.approx({"cpu": 5e-4})
 
 
 @pytest.mark.parametrize(

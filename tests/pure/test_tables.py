@@ -55,14 +55,6 @@ ENGLISH = {"counts", "decisions", "instructions", "stalls"}
 TEXTS_OF_HELP = ("EXAMPLE", "MARKER_HELP")
 
 
-def modules() -> list[Path]:
-    return [
-        path
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if path.relative_to(PACKAGE).parts[0] not in ROOMS_OF_BACKENDS
-    ]
-
-
 def illustrations(tree: ast.Module) -> Iterator[ast.expr]:
     """Docstrings, help of options, and examples of a command's help: they only illustrate."""
     for node in ast.walk(tree):
@@ -98,10 +90,11 @@ def is_named(name: str, text: str) -> bool:
 
 
 def test_no_other_room_names_a_backend() -> None:
-    named = {
-        path.relative_to(PACKAGE).as_posix(): names_in(path.read_text(encoding="utf-8"))
-        for path in modules()
-    }
+    named = {}
+    for path in PACKAGE.rglob("*.py"):
+        module = path.relative_to(PACKAGE)
+        if module.parts[0] not in ROOMS_OF_BACKENDS:
+            named[module.as_posix()] = names_in(path.read_text(encoding="utf-8"))
     named[TABLE] -= METRICS.keys()
     naming = {name: backends for name, backends in named.items() if backends}
     assert naming == ALLOWED, (
@@ -148,18 +141,13 @@ def strings_of(source: str) -> Iterator[str]:
             yield node.value
 
 
-def metrics_named() -> set[tuple[str, str]]:
-    """Return each module, outside of the rooms that measure, with the metrics that it names."""
-    names = set()
-    for path in PACKAGE.rglob("*.py"):
-        name = path.relative_to(PACKAGE).as_posix()
-        if name != TABLE and not name.startswith(MEASURING_ROOMS):
-            names |= {(name, text) for text in strings_of(path.read_text()) if text in NAMES}
-    return names
-
-
 def test_no_other_module_names_a_metric() -> None:
-    assert metrics_named() == set(OTHER_WORDS), (
+    named = set()
+    for path in PACKAGE.rglob("*.py"):
+        module = path.relative_to(PACKAGE).as_posix()
+        if module != TABLE and not module.startswith(MEASURING_ROOMS):
+            named |= {(module, text) for text in strings_of(path.read_text()) if text in NAMES}
+    assert named == set(OTHER_WORDS), (
         "only model/metric.py and the rooms that measure name a metric: use its constant; what is "
         "only spelled like it, rename it, or add it to OTHER_WORDS"
     )
