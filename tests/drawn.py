@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,11 +9,11 @@ import msgspec
 from measured import ENVIRONMENT, counted, measured, sampled
 from msgspec.structs import replace
 
-from pytest_schedprof.formats.speedscope import Frame, Samples, SpeedscopeFile, name_frames
+from pytest_schedprof.formats.speedscope import Frame, name_frames, read_speedscope
 from pytest_schedprof.judge.recordings import Names
 from pytest_schedprof.judge.shares import shares_of
 from pytest_schedprof.model.explanation import Source
-from pytest_schedprof.model.profile import CodeLocation, Function
+from pytest_schedprof.model.profile import Function
 from pytest_schedprof.model.result import BackendResult, Result
 from pytest_schedprof.model.run import Run, TestEntry
 from pytest_schedprof.store.records import encode
@@ -71,29 +70,12 @@ def drawn(
     stacks: Sequence[tuple[Function, ...]] = STACKS, order: Sequence[int] = ORDER
 ) -> BackendResult:
     """The result of `cputime` for these samples."""
-    thread = array("q", order)
-    names = [name for stack in stacks for name in stack]
-    file = SpeedscopeFile(
-        [_frame(name, 0) for name in names],
-        _numbered(stacks),
-        [Samples("MainThread", thread, 0, 0.01)],
-    )
-
-    def namer(places: list[CodeLocation]) -> list[Function]:
-        return Names(names)(places)
-
-    profile = name_frames(file, namer, backend="cputime", mode="")
+    names = Names(name for stack in stacks for name in stack)
+    file = read_speedscope(speedscope(stacks, order))
+    profile = name_frames(file, names, backend="cputime", mode="")
     shares = shares_of([[profile]], drift=0.05).sampled()
     blank = replace(sampled({stacks[0]: 1.0}, cpu=[300e-6]), shares=shares)
     return replace(blank, artifacts=(SAMPLES_FILE,))
-
-
-def _numbered(stacks: Sequence[tuple[Function, ...]]) -> list[tuple[int, ...]]:
-    best, start = [], 0
-    for stack in stacks:
-        best.append(tuple(range(start, start + len(stack))))
-        start += len(stack)
-    return best
 
 
 def drawn_test(test_id: str = "test_a.py::test_b", *more: BackendResult) -> Result:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from measured import compare, counted, measured, sampled
+from measured import TRANSITION, compare, counted, measured, sampled
 from msgspec.structs import replace
 
 from pytest_schedprof.judge.limits import parse_limit
@@ -20,7 +20,6 @@ from pytest_schedprof.store.baselines import save
 from pytest_schedprof.store.records import encode
 
 STEAL = "distributed.stealing:WorkStealing.balance"
-TRANSITION = "distributed.scheduler:SchedulerState._transition"
 SAMPLES = "scheduler.cputime.speedscope.json"
 
 ESCAPES = ("\x1b[31m", "\x9b31m", "\x07", "\r", "\n", "\u202e", "\x7f")
@@ -66,6 +65,7 @@ def result(factor: float, number: int) -> Result:
     evidence = (Evidence("span", ("span.json", "span.svg"), ("a note",), "", "spans"),)
     return replace(
         after,
+        test_id=f"test_a.py::test_{number}",
         baseline="main",
         unjudged=("self(a:b) <= 1%",),
         evidence=evidence,
@@ -90,7 +90,6 @@ def write_runs(root: Path, runs: int = 4) -> None:
         name = f"2026010{number + 1}T000000-abcdef"
         entries = []
         for index, record in enumerate(results):
-            record = replace(record, test_id=f"test_a.py::test_{index}")
             directory = root / name / "tests" / f"t{index}"
             directory.mkdir(parents=True)
             (directory / "result.json").write_bytes(encode(record))
@@ -101,7 +100,6 @@ def write_runs(root: Path, runs: int = 4) -> None:
                     record.test_id, record.outcome, record.verdict, f"tests/t{index}", figures
                 )
             )
-            results[index] = record
         time = f"2026-01-0{number + 1}T00:00:00+00:00"
         commit = Commit(f"{number}" * 40, "main", time, is_dirty=False)
         run = Run(name, time, 0, tuple(entries), commit)
@@ -145,8 +143,7 @@ def changed_bytes(chance: random.Random, content: bytes) -> bytes:
     return content[:start] + new + content[stop:]
 
 
-def damage(chance: random.Random, files: list[Path], change: Callable[..., bytes]) -> Path:
-    """Change one of the files; return which."""
+def damage(chance: random.Random, files: list[Path], change: Callable[..., bytes]) -> None:
+    """Change one of the files."""
     file = chance.choice(files)
     file.write_bytes(change(chance, file.read_bytes()))
-    return file

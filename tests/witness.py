@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from pytest_schedprof.clusters.own import LocalProcesses, SimulatedCluster
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest, open_scheduler
@@ -15,12 +15,9 @@ KINDS = {"local": LocalProcesses, "simulated": SimulatedCluster}
 @contextmanager
 def opened(kind: str, workers: int = 2) -> Iterator[SchedulerUnderTest]:
     """Open a scheduler with workers, as the fixture does for a test."""
-    cluster = KINDS[kind](workers, timeout_s=200)
-    try:
-        with (
-            Control(cluster.address) as control,
-            open_scheduler(cluster, control) as scheduler,
-        ):
-            yield scheduler
-    finally:
-        cluster.close()
+    with (
+        closing(KINDS[kind](workers, timeout_s=200)) as cluster,
+        Control(cluster.address) as control,
+        open_scheduler(cluster, control) as scheduler,
+    ):
+        yield scheduler

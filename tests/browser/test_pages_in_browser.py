@@ -65,10 +65,9 @@ def page_of(run: Path, part: str) -> Path:
 @pytest.mark.slow
 def test_samples_are_those_of_the_record_by_its_names(runs: Runs) -> None:
     """Otherwise, figures of a flame graph would differ from those of the tables beside it."""
-    for test in find_run(runs.after).attempts():
-        assert test.result is not None
+    for test in find_run(runs.after).tests():
         (backend,) = [backend for backend in test.result.backends if backend.shares]
-        stacks = read_samples(test.directory, backend).stacks
+        stacks = read_samples(test.path, backend).stacks
         shares = shares_in(replace(test.result, backends=(backend,)))
         assert stacks.total() == shares.busy_samples
         for one in shares.functions:
@@ -117,8 +116,7 @@ def test_search_finds_what_holds_the_time(runs: Runs, reader: Reader) -> None:
     words = page.locator(".found").inner_text()
     match = re.fullmatch(r"1 function, (\d+\.\d)% of all samples", words)
     assert match is not None
-    results = [test.result for test in find_run(runs.after).attempts() if test.result]
-    (result,) = [result for result in results if "plain" in result.test_id]
+    result = find_run(runs.after).test("plain").result
     (shares,) = [backend.shares for backend in result.backends if backend.shares]
     (share,) = [share.share for share in shares.functions if "burn_scheduler_cpu" in share.function]
     assert float(match[1]) == pytest.approx(100 * share.value, abs=0.06)
@@ -132,15 +130,10 @@ def test_search_finds_what_holds_the_time(runs: Runs, reader: Reader) -> None:
     assert page.locator(".found").inner_text() == "no function"
 
 
-@pytest.fixture
-def kept(runs: Runs, tmp_path: Path) -> Runs:
-    """Copies of the runs, whose pages may be regenerated."""
-    return Runs(*(Path(shutil.copytree(run, tmp_path / run.name)) for run in runs))
-
-
-def test_a_difference_is_told_in_both_modes(kept: Runs, reader: Reader) -> None:
-    write_pages(kept.after, kept.before)
-    page = reader.open(page_of(kept.after, "plain"))
+def test_a_difference_is_told_in_both_modes(runs: Runs, tmp_path: Path, reader: Reader) -> None:
+    before, after = (Path(shutil.copytree(run, tmp_path / run.name)) for run in runs)
+    write_pages(after, before)
+    page = reader.open(page_of(after, "plain"))
     assert "What changed since" in page.locator("main").inner_text()
     page.keyboard.press("/")
     page.keyboard.type("burn_scheduler")

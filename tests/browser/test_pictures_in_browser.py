@@ -11,31 +11,56 @@ from playwright.sync_api import Locator
 
 from pytest_schedprof.measuring.pages import write_pages
 
-ARGUMENTS = (
-    "--schedprof=decisions",
-    "--schedprof-cluster=virtual",
-    "--schedprof-workers=4",
-    "--schedprof-rounds=1",
-)
-
 BODY = """
-@pytest.mark.schedprof(cluster_options={"duration": "exponential(50ms)", "nbytes": "2MB"})
+import dask.threaded
+
+@pytest.mark.schedprof(
+    backend="decisions",
+    cluster="virtual",
+    workers=4,
+    rounds=1,
+    cluster_options={"duration": "exponential(50ms)", "nbytes": "2MB"},
+)
 def test_tree(schedprof_scheduler):
     client = schedprof_scheduler.client
     layer = client.map(inc, range(48), pure=False)
     wait([client.submit(max, *layer[i : i + 4], pure=False) for i in range(0, 48, 4)])
+
+EVIDENCE = "memory,tasks,report,workers,phases,local"
+
+def busy(number):
+    end = time.process_time() + 0.05
+    while time.process_time() < end:
+        pass
+
+OFTEN = {"workers": {"interval": "5ms", "cycle": 0.1}}
+
+@pytest.mark.schedprof(evidence=EVIDENCE, options=OFTEN, backend="cputime", workers=2)
+def test_cluster(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(busy, range(12)))
+
+@pytest.mark.schedprof(evidence="local", backend="cputime")
+def test_local():
+    dask.threaded.get({"x": (busy, 1), "y": (busy, "x")}, "y")
 """
+
+TURNS = [
+    {"PYTHONHASHSEED": "0", "PYTEST_ADDOPTS": "-k tree"},
+    {"DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION": "inf", "PYTEST_ADDOPTS": ""},
+]
 
 
 @pytest.fixture(scope="module")
-def page_of_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a test that was compared with a session of another setting of dask."""
-    project = tmp_path_factory.mktemp("project")
-    turns = [{"PYTHONHASHSEED": "0"}, {"DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION": "inf"}]
-    before, run = ran(project, BODY, *ARGUMENTS, turns=turns)
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of which a test was compared with a session of another setting of dask."""
+    before, run = ran(tmp_path_factory.mktemp("project"), BODY, turns=TURNS)
     write_pages(run, against=before)
-    (page,) = run.glob("tests/*/index.html")
-    return page
+    return run
+
+
+def file_of(run: Path, test: str, name: str) -> Path:
+    (path,) = run.glob(f"tests/*{test}*/{name}")
+    return path
 
 
 def box(element: Locator) -> tuple[float, float, float, float]:
@@ -45,10 +70,8 @@ def box(element: Locator) -> tuple[float, float, float, float]:
 
 
 @pytest.mark.slow
-def test_both_streams_are_side_by_side_or_one_below_the_other(
-    page_of_two: Path, reader: Reader
-) -> None:
-    page = reader.open(page_of_two)
+def test_both_streams_are_side_by_side_or_one_below_the_other(run: Path, reader: Reader) -> None:
+    page = reader.open(file_of(run, "test_tree", "index.html"))
     streams = page.locator(".streams").first.locator("svg")
     left, right = (box(streams.nth(number)) for number in range(2))
     assert left[1] == right[1]
@@ -85,48 +108,16 @@ DRAWN = """() => {
 }"""
 """JavaScript that finds a canvas, also in shadow roots, with more than background and frame."""
 
-EVIDENCE = """
-import dask.threaded
-
-EVIDENCE = "memory,tasks,report,workers,phases,local"
-
-def busy(number):
-    end = time.process_time() + 0.05
-    while time.process_time() < end:
-        pass
-
-OFTEN = {"workers": {"interval": "5ms", "cycle": 0.1}}
-
-@pytest.mark.schedprof(evidence=EVIDENCE, options=OFTEN, backend="cputime")
-def test_cluster(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(busy, range(12)))
-
-@pytest.mark.schedprof(evidence="local", backend="cputime")
-def test_local():
-    dask.threaded.get({"x": (busy, 1), "y": (busy, "x")}, "y")
-"""
-
-
-@pytest.fixture(scope="module")
-def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    (evidence,) = ran(tmp_path_factory.mktemp("project"), EVIDENCE, "--schedprof-workers=2")
-    return evidence
-
-
-def file_of(evidence: Path, test: str, name: str) -> Path:
-    (path,) = evidence.glob(f"tests/*{test}*/{name}")
-    return path
-
 
 @pytest.mark.slow
-def test_pictures_have_drawn_something(evidence: Path, reader: Reader) -> None:
+def test_pictures_have_drawn_something(run: Path, reader: Reader) -> None:
     for name in ("memory.html", "tasks.html", "report.html"):
-        page = reader.open(file_of(evidence, "test_cluster", name))
+        page = reader.open(file_of(run, "test_cluster", name))
         if name == "report.html":  # its first tab is text, and Bokeh 3.10 draws a tab when it shows
             page.get_by_text("Task Stream", exact=True).click()
         page.wait_for_function(DRAWN)
-    reader.open(file_of(evidence, "test_local", "local.html")).wait_for_function(DRAWN)
+    reader.open(file_of(run, "test_local", "local.html")).wait_for_function(DRAWN)
     for name in ("workers.svg", "phases.svg", "workers.timeline.svg"):
-        page = reader.open(file_of(evidence, "test_cluster", name))
+        page = reader.open(file_of(run, "test_cluster", name))
         boxes = [box.bounding_box() for box in page.locator("g rect").all()]
         assert len([box for box in boxes if box and box["width"] > 1 and box["height"] > 1]) > 1

@@ -1,7 +1,7 @@
 """Record the sessions of the goldens for real, and keep their directories of runs in one archive.
 
     python tests/goldens/record.py                  all of them, in ten minutes on two cores
-    python tests/goldens/record.py callgrind turns  these anew, the others as they are kept
+    python tests/goldens/record.py viztracer turns  these anew, the others as they are kept
 
 Then `UPDATE_GOLDENS=1 pytest tests/pure/test_goldens.py` writes the texts, and the diff shows what
 changed. No path, host or user of this machine is kept: each file is rewritten without them.
@@ -20,15 +20,16 @@ import site
 import socket
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import tempfile
-import venv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pytest_schedprof.store.places import Folder
 from pytest_schedprof.store.sources import file_of
+
+sys.path.append(str(Path(__file__).parents[1]))
+from support import environment_behind
 
 HERE = Path(__file__).parent
 ARCHIVE = HERE / "sessions.tar.xz"
@@ -190,10 +191,7 @@ def main(names: list[str]) -> None:
             shutil.rmtree(runs / "baselines")
         shutil.copy(HERE / "sample.py", project / "test_sample.py")
         (project / "preload.py").write_text(PRELOAD)
-        venv.create(project / "other", with_pip=False, symlinks=True)
-        (packages,) = (project / "other").glob("lib/python*/site-packages")
-        behind = sysconfig.get_path("purelib")
-        (packages / "behind.pth").write_text(f"import site; site.addsitedir({behind!r})")
+        environment_behind(project / "other")
         for name in names or SESSIONS:
             record(name, project)
             (HERE / f"{name}.txt").touch()  # the tests are of the sessions that have a text

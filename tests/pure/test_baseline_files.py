@@ -165,16 +165,11 @@ def test_a_part_that_is_cut_short_is_told_and_kept(place: str) -> None:
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[str]:
     """Serve a directory over HTTP, as CI often serves its artifacts."""
-    handler = partial(Quiet, directory=str(tmp_path))
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        """Suppress the log lines on standard error."""
 
 
 def test_a_baseline_is_read_over_http(served: str, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from mutations import changed_bytes
 from pytest_schedprof.agent import instructions as agent
 from pytest_schedprof.agent.perf_events import instructions
 from pytest_schedprof.backends import instructions as backend
-from pytest_schedprof.backends import instructions as charges
 from pytest_schedprof.backends.instructions import InstructionsBackend
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.errors import (
@@ -324,7 +323,7 @@ def test_a_damaged_file_is_read_or_refused() -> None:
             graph = read_callgrind(with_names(content))
         except FormatError:
             graph = CallGraph()
-        assert sum(charges.charged(graph).values()) <= graph.total + 1, seed
+        assert sum(backend.charged(graph).values()) <= graph.total + 1, seed
         assert min(unfolded(graph).values(), default=1) > 0, seed
 
 
@@ -389,7 +388,7 @@ CALLS_OF_EACH_OTHER = graph_of(
 def test_c_code_is_charged_to_the_functions_that_call_it(
     graph: CallGraph, costs: dict[str, object]
 ) -> None:
-    assert charges.charged(graph) == costs
+    assert backend.charged(graph) == costs
 
 
 def test_a_graph_is_unfolded_to_stacks_with_its_costs() -> None:

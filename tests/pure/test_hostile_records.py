@@ -125,8 +125,8 @@ def hostile(run: Path) -> None:
 
 
 CHOSEN = {"metric", "outcome", "role", "verdict", "unit", "of"}
-CHOSEN |= {"started_at", "inference", "scheduler_python", "origin"}
-"""Fields that have one of a few values."""
+CHOSEN |= {"started_at", "inference", "scheduler_python", "origin", "artifacts"}
+"""Fields that have one of a few values, or name files."""
 
 
 def _poisoned(value: object, key: str = "") -> object:
@@ -134,10 +134,9 @@ def _poisoned(value: object, key: str = "") -> object:
         return {name: _poisoned(item, name) for name, item in value.items()}
     if isinstance(value, list):
         return [_poisoned(item, key) for item in value]
-    if not isinstance(value, str):
+    if not isinstance(value, str) or key in CHOSEN:
         return value
-    is_plain = key in CHOSEN or key == "artifacts"
-    return value if is_plain else value + HOSTILE
+    return value + HOSTILE
 
 
 def test_hostile_text_reaches_no_terminal_no_table_and_no_page_as_markup(

@@ -121,10 +121,6 @@ def said(error: SettingsError) -> None:
     assert len(text) < 2000
 
 
-def _read_option(name: str, raw: object) -> None:
-    read_value(name, raw, "a marker")
-
-
 def _read_backends(kind: type[Any], name: str, raw: object) -> None:
     read_options(kind, "a backend", {name: raw})
 
@@ -135,7 +131,7 @@ def _read_clusters(name: str, raw: object) -> None:
 
 
 READERS: list[Callable[[Any], object]] = [
-    *(partial(_read_option, option.name) for option in OPTIONS),
+    *(partial(read_value, option.name, source="a marker") for option in OPTIONS),
     *(
         partial(_read_backends, kind, name)
         for kind in (VizTracerOptions, PySpyOptions)

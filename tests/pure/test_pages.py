@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import msgspec
-from drawn import CODE, kept, with_sources
+from drawn import CODE, LOOP, TRANSITION, kept, with_sources
 from measured import TASKS, counted, measured, recorded
 from msgspec.structs import replace
 
@@ -25,8 +25,6 @@ from pytest_schedprof.report.pages import drawn as drawn_of
 from pytest_schedprof.store.runs import find_run
 from pytest_schedprof.store.sources import add_sources
 
-TRANSITION = "distributed.scheduler:SchedulerState._transition"
-LOOP = "asyncio.base_events:BaseEventLoop._run_once"
 IDLE = (LOOP, "selectors:EpollSelector.select")
 
 
@@ -121,13 +119,12 @@ fn=(3)
 
 
 def test_a_graph_of_calls_is_a_flame_graph_of_instructions(tmp_path: Path) -> None:
+    file = "scheduler.instructions.callgrind.out"
     for name, sort in {"before": 100, "now": 150}.items():
         backend = counted({TRANSITION: 400.0 + sort}, metric="instructions")
-        backend = replace(
-            backend, backend="instructions", artifacts=("scheduler.instructions.callgrind.out",)
-        )
+        backend = replace(backend, backend="instructions", artifacts=(file,))
         run = kept(tmp_path / name, measured(backend, test_id="test_a"))
-        (run / "0" / "scheduler.instructions.callgrind.out").write_bytes(called(sort))
+        (run / "0" / file).write_bytes(called(sort))
     before, now = (find_run(tmp_path / name) for name in ("before", "now"))
     (test,) = now.attempts()
     assert test.result is not None
@@ -148,9 +145,8 @@ def test_a_trace_that_was_cut_off_has_no_flame_graph(tmp_path: Path) -> None:
     backend = replace(backend, backend="viztracer", artifacts=(file,))
     run = kept(tmp_path / "run-1", measured(backend, test_id="test_a"))
     (run / "0" / file).write_bytes(b"\x1f\x8bcut off")
-    (test,) = find_run(run).attempts()
-    assert test.result is not None
-    ((flame, no_flame, *_),) = drawn_of(test.result, test.directory, None, BackendRegistry().facts)
+    (test,) = find_run(run).tests()
+    ((flame, no_flame, *_),) = drawn_of(test.result, test.path, None, BackendRegistry().facts)
     assert flame is None
     assert no_flame.startswith("a trace cannot be decompressed: ")
 

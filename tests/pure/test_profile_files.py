@@ -7,11 +7,11 @@ import gzip
 import json
 import pstats
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import pytest
@@ -67,16 +67,8 @@ def samples_file(*threads: tuple[str, list[list[int]]]) -> dict[str, Any]:
     }
 
 
-def read_samples(content: object) -> SpeedscopeFile:
-    return read_speedscope(json.dumps(content).encode())
-
-
-def samples_of(file: SpeedscopeFile) -> list[tuple[str, list[tuple[int, ...]], int]]:
-    """Threads with their stacks resolved, and their number of empty samples."""
-    return [
-        (thread.thread, [file.stacks[index] for index in thread.stacks], thread.empty)
-        for thread in file.threads
-    ]
+def dumped(content: object) -> bytes:
+    return json.dumps(content).encode()
 
 
 def profile_of(file: SpeedscopeFile) -> SampleProfile:
@@ -95,7 +87,8 @@ def test_all_frames_are_named_at_once_with_blanks_for_what_is_unknown() -> None:
         calls.append(places)
         return [name for _, name, _ in places]
 
-    name_frames(read_samples(samples_file(("a", [[0], [3]]))), namer, backend="pyspy", mode="")
+    file = read_speedscope(dumped(samples_file(("a", [[0], [3]]))))
+    name_frames(file, namer, backend="pyspy", mode="")
     assert calls == [[(frame["file"] or "", frame["name"], frame["line"] or 0) for frame in FRAMES]]
 
 
@@ -122,10 +115,6 @@ OTHER_JSON: list[object] = [
         "profiles": [{"name": "a", "type": "sampled", "samples": 3}],
     },
 ]
-
-
-def dumped(content: object) -> bytes:
-    return json.dumps(content).encode()
 
 
 @pytest.mark.parametrize(
@@ -167,7 +156,11 @@ def test_what_was_written_is_read(
 ) -> None:
     text = json.dumps(samples_file(*threads), indent=indent, ensure_ascii=ascii_only)
     file = read_speedscope(text.encode())
-    assert samples_of(file) == [
+    found = [
+        (thread.thread, [file.stacks[index] for index in thread.stacks], thread.empty)
+        for thread in file.threads
+    ]
+    assert found == [
         (name, [tuple(sample) for sample in samples if sample], samples.count([]))
         for name, samples in threads
     ]
@@ -348,22 +341,19 @@ class Node:
         yield call(f"{self.name} (/src/m.py:1)", since + self.gap, now + 1)
 
 
-def expected(root: Node, now: int) -> dict[str, tuple[int, int]]:
-    """Compute the times by walking down the tree with the list of callers."""
-    inclusive: defaultdict[str, int] = defaultdict(int)
-    own: defaultdict[str, int] = defaultdict(int)
+def times_of_stacks(root: Node) -> dict[tuple[str, ...], int]:
+    """Compute the time of each stack by walking down the tree with the list of callers."""
+    own: defaultdict[tuple[str, ...], int] = defaultdict(int)
 
-    def walk(node: Node, since: int, callers: tuple[str, ...]) -> int:
-        start = now = since + node.gap
-        for callee in node.callees:
-            before, now = now, walk(callee, now, (*callers, node.name))
-            own[node.name] -= now - before - 2 * callee.gap
-        own[node.name] += now + 1 - start
-        inclusive[node.name] += (now + 1 - start) * (node.name not in callers)
-        return now + 1 + node.gap
+    def walk(node: Node, callers: tuple[str, ...]) -> int:
+        (*_, event) = node.events(0)
+        stack = (*callers, f"m:{node.name}")
+        lasted = round(float(event["dur"]))
+        own[stack] += lasted - sum(walk(callee, stack) for callee in node.callees)
+        return lasted
 
-    walk(root, now, ())
-    return {f"m:{name}": (inclusive[name], own[name]) for name in own}
+    walk(root, ())
+    return own
 
 
 TREES = st.recursive(
@@ -376,28 +366,18 @@ TREES = st.recursive(
 
 
 @given(TREES, st.integers(0, 10**10))
-def test_costs_are_those_of_the_tree_of_calls(root: Node, since: int) -> None:
-    trace = read(*root.events(since))
-    assert microseconds(trace) == expected(root, since)
-    (outermost,) = list(root.events(since))[-1:]
-    own = sum(costs["self_seconds"] for costs in trace[0].values())
-    assert own == pytest.approx(outermost["dur"] * 1e-6)
-
-
-@given(TREES, st.integers(0, 10**10))
-def test_times_of_stacks_are_those_of_the_tree_of_calls(root: Node, since: int) -> None:
-    own: defaultdict[tuple[str, ...], int] = defaultdict(int)
-
-    def walk(node: Node, callers: tuple[str, ...]) -> int:
-        (*_, event) = node.events(0)
-        stack = (*callers, f"m:{node.name}")
-        lasted = round(float(event["dur"]))
-        own[stack] += lasted - sum(walk(callee, stack) for callee in node.callees)
-        return lasted
-
-    walk(root, ())
-    times = read_times(json.dumps(document(*root.events(since))).encode(), namer)
-    assert {stack: round(time) for stack, time in times.items()} == own
+def test_costs_and_times_of_stacks_are_those_of_the_tree_of_calls(root: Node, since: int) -> None:
+    events, stacks = list(root.events(since)), times_of_stacks(root)
+    times = read_times(dumped(document(*events)), namer)
+    assert {stack: round(time) for stack, time in times.items()} == stacks
+    inclusive, own = Counter[str](), Counter[str]()
+    for stack, time in stacks.items():
+        inclusive.update(dict.fromkeys(stack, time))  # once, also in a recursion
+        own[stack[-1]] += time
+    trace = read(*events)
+    assert microseconds(trace) == {name: (inclusive[name], own[name]) for name in own}
+    seconds = sum(costs["self_seconds"] for costs in trace[0].values())
+    assert seconds == pytest.approx(events[-1]["dur"] * 1e-6)
 
 
 RAW = (
@@ -444,8 +424,6 @@ def test_any_printable_name_gives_a_trace_that_is_json(name: str) -> None:
 
 CASES = 150
 
-T = TypeVar("T")
-
 STATS = json.dumps(
     {
         "schedprof_cprofile": 1,
@@ -459,17 +437,7 @@ STATS = json.dumps(
         ],
     }
 ).encode()
-TRACE_FILE = json.dumps(
-    {
-        "traceEvents": [
-            {"ph": "M", "pid": 1, "tid": 1, "name": "thread_name", "args": {"name": "main"}},
-            {"ph": "X", "tid": 1, "ts": 1.0, "dur": 2.0, "name": "f (/src/a.py:1)"},
-            {"ph": "X", "tid": 1, "ts": 0.0, "dur": 4.0, "name": "builtins.len"},
-            {"ph": "i", "tid": 1, "ts": 5.0, "name": "end"},
-        ],
-        "viztracer_metadata": {"overflow": False},
-    }
-).encode()
+TRACE_FILE = dumped(document(call("f (/src/a.py:1)", 1.0, 3.0), call("builtins.len", 0.0, 4.0)))
 COUNTS = json.dumps(
     {"schedprof_counts": 1, "python": "3.11", "functions": {"a:b": {"calls": 1}}, "whole": {"x": 2}}
 ).encode()
@@ -502,7 +470,7 @@ def damaged(content: bytes) -> list[bytes]:
     return contents
 
 
-def complaint(read: Callable[[T], object], content: T) -> str:
+def complaint(read: Callable[[bytes], object], content: bytes) -> str:
     """Return the message of the error, or nothing if the content could be read."""
     try:
         read(content)

@@ -197,14 +197,8 @@ def test_the_record_of_a_run_names_every_profiled_test(tmp_path: Path) -> None:
     verdicts = [(Verdict.PASS,), (Verdict.PASS, Verdict.FAIL), ()]
     results = [result(name, *verdict) for name, verdict in zip(tests, verdicts, strict=True)]
     places = [run.new_test(name) for name in tests[:2]]
-    stored_results = [
-        *(
-            StoredResult(str(place), record)
-            for place, record in zip(places, results[:2], strict=True)
-        ),
-        StoredResult("", results[2]),
-    ]
-    write_run(run, 1_700_000_000.0, 1, stored_results, tmp_path)
+    directories = [*map(str, places), ""]
+    write_run(run, 1_700_000_000.0, 1, map(StoredResult, directories, results), tmp_path)
 
     record = read_record(run.path / "run.json", Run)
     assert (record.run_id, record.exit_status) == ("run-1", 1)
@@ -227,10 +221,6 @@ def test_a_run_whose_directory_is_gone_is_an_artifact_error(tmp_path: Path) -> N
         write_run(RunDirectory(tmp_path / "nowhere", "run-1"), 0.0, 0, [], tmp_path)
 
 
-def keep_record(directory: Path, record: Result) -> None:
-    write(directory / "result.json", encode(record))
-
-
 @pytest.fixture
 def killed(tmp_path: Path) -> RunDirectory:
     """The run of a session that was killed when two of its tests had ended."""
@@ -239,7 +229,7 @@ def killed(tmp_path: Path) -> RunDirectory:
     begin_run(run, 1_700_000_000.0, tmp_path)
     for hour, name in enumerate(["b.py::test_first", "a.py::test_second"]):
         record = replace(result(name, Verdict.PASS), started_at=f"2025-01-31T{hour:02}:00:00+00:00")
-        keep_record(run.new_test(name), record)
+        write(run.new_test(name) / "result.json", encode(record))
     (run.new_test("a.py::test_cut") / "result.json").write_text('{"test_id": "a.p')
     return run
 
@@ -264,7 +254,7 @@ def keep_run(root: Path, number: int) -> Path:
     run, record = RunDirectory(root, f"run-{number}"), result("c.py::test_whole", Verdict.PASS)
     run.prepare()
     place = run.new_test(record.test_id)
-    keep_record(place, record)
+    write(place / "result.json", encode(record))
     write_run(run, 1_600_000_000.0 + number, 0, [StoredResult(str(place), record)], root)
     return run.path
 

@@ -94,11 +94,6 @@ def test_each_test_and_each_attempt_at_it_gets_a_directory_of_its_own(run: RunDi
     assert second.name.startswith(first.name)
 
 
-@pytest.mark.parametrize("test_id", ["..", "/etc/passwd", "../../x", "a\0b", "é" * 300], ids=ascii)
-def test_no_test_id_leads_out_of_the_run(run: RunDirectory, test_id: str) -> None:
-    assert run.new_test(test_id).resolve().parent == (run.path / "tests").resolve()
-
-
 def test_a_root_below_a_regular_file_is_an_error_that_names_place_and_remedy(
     tmp_path: Path,
 ) -> None:
@@ -229,7 +224,11 @@ def check(name: str) -> None:
     assert Path(name).name == name
 
 
-def test_hostile_ids_get_harmless_names_that_differ_without_regard_to_case() -> None:
+def test_hostile_ids_get_harmless_names_in_the_run_that_differ_without_regard_to_case(
+    run: RunDirectory,
+) -> None:
+    for test_id in HOSTILE:
+        assert run.new_test(test_id).resolve().parent == (run.path / "tests").resolve()
     names = [safe_name(test_id) for test_id in HOSTILE]
     for name in names:
         check(name)
