@@ -64,7 +64,11 @@ class KernelClock:
             OSError: if the kernel lends none.
         """
         self.descriptor = open_counter(cpu_clock(max(interval, SHORTEST)))
-        send_signals(self.descriptor, signal.SIGPROF)
+        try:
+            send_signals(self.descriptor, signal.SIGPROF)
+        except OSError:
+            os.close(self.descriptor)
+            raise
 
     def start(self) -> None:
         self.go_on()

@@ -9,7 +9,13 @@ from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pytest_schedprof.backends.contract import Backend, BackendFactory, facts_of
-from pytest_schedprof.errors import BackendInvalidError, BackendUnknownError, SettingsError, hint
+from pytest_schedprof.errors import (
+    BackendInvalidError,
+    BackendUnknownError,
+    SchedprofError,
+    SettingsError,
+    hint,
+)
 from pytest_schedprof.model.backend import BackendFacts, KnownBackends
 from pytest_schedprof.model.metric import OF_BACKENDS
 from pytest_schedprof.model.options import read_options
@@ -196,7 +202,12 @@ class BackendRegistry(Registry[BackendFactory]):
             SettingsError: for an option that is unknown or malformed.
         """
         factory: Callable[..., object] = self.load(name)
-        made = factory(rate_hz=rate_hz, options=options, patterns=patterns)
+        try:
+            made = factory(rate_hz=rate_hz, options=options, patterns=patterns)
+        except SchedprofError:
+            raise
+        except Exception as error:
+            raise self.invalid(repr(name), f"making it raised {error!r}") from error
         if not isinstance(made, Backend):
             raise self.invalid(repr(name), f"its factory makes a {type(made).__name__}")
         self.checked(type(made), repr(name))

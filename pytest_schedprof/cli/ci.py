@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from http.client import HTTPException
 from io import BytesIO
 from pathlib import Path
@@ -320,9 +321,10 @@ class GitHub:
             with urlopen(request, timeout=SILENT_S) as answer:
                 return _all_of(answer)
         except HTTPError as error:
-            with error:
-                words = error.read(200).decode("utf-8", "replace")
-            text = f"{error.code} {error.reason}: {words}{NOTE if error.code in REFUSED else ''}"
+            words = ""
+            with error, suppress(OSError, HTTPException):  # it may stall, or break off
+                words = f": {error.read(200).decode('utf-8', 'replace')}"
+            text = f"{error.code} {error.reason}{words}{NOTE if error.code in REFUSED else ''}"
             raise ForgeError(f"schedprof: {method} {url}: {text}", error.code) from None
         except (OSError, HTTPException, ValueError) as error:
             raise ForgeError(f"schedprof: {method} {url}: {error}") from None

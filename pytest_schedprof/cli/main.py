@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has closed the pipe
             return PIPED
         name = "" if error.filename is None else f": {quoted(error.filename)}"
-        complain(f"schedprof: {error.strerror}{name}")
+        complain(f"schedprof: {error.strerror or error}{name}")
         return USAGE  # of `compare` the other one says that something regressed
     except KeyboardInterrupt:
         return INTERRUPTED

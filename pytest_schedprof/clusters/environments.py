@@ -369,7 +369,7 @@ def interpreter_for(
         python, versions = facts["python"], facts.get("versions")
         if facts["implementation"] != "CPython":
             raise UnfitError(f"is {facts['implementation']}; profilers know CPython alone")
-        if Version(python) < Version(OLDEST_PYTHON):
+        if Version(python.rstrip("+")) < Version(OLDEST_PYTHON):  # 3.15.0a5+ is later than 3.15.0a5
             raise UnfitError(f"is Python {python}; it must be {OLDEST_PYTHON} or newer")
         if versions is None:
             raise UnfitError(

@@ -124,11 +124,11 @@ class ForkServer:
             )
         self._is_used = False
 
-    def fork(self, order: Mapping[str, Any], open_log: Callable[[], IO[bytes]]) -> Forked:
+    def fork(self, order: Mapping[str, Any], log: IO[bytes]) -> Forked:
         """Start a process.
 
         Raises:
-            OSError: if the server is gone or takes too long, or the log cannot be opened.
+            OSError: if the server is gone or takes too long.
         """
         self._is_used = True
         stdin, ours = os.pipe()
@@ -136,8 +136,7 @@ class ForkServer:
         file = os.memfd_create("order")
         try:
             os.write(file, json.dumps(order).encode())
-            with open_log() as log:
-                socket.send_fds(self._connection, [b"!"], [file, stdin, stdout, log.fileno()])
+            socket.send_fds(self._connection, [b"!"], [file, stdin, stdout, log.fileno()])
             answer, descriptors, *_ = socket.recv_fds(self._connection, 100, 2)
             if not descriptors:
                 raise ConnectionResetError("the fork server hung up")
@@ -212,18 +211,23 @@ class ForkServers:
     ) -> Forked | None:
         """Start a process by the server for this command and environment.
 
-        Returns None if there are no servers on this system, or if this one does not answer. What
-        is wrong with it will be told of the process that is then started without it.
+        Returns None if there are no servers on this system, if this one does not answer, or if the
+        log cannot be opened. What is wrong will be told of the process that is then started without
+        it.
         """
         if not is_possible():
             return None
         key = json.dumps([command, situation(environment)])
-        with self._lock:
+        try:
+            log = open_log()
+        except OSError:
+            return None
+        with log, self._lock:
             self._begin_in_fork()
             server = self._servers.pop(key, None)
             try:
                 server = server or ForkServer(command, environment)
-                forked = server.fork(order, open_log)
+                forked = server.fork(order, log)
             except OSError:
                 if server is not None:
                     server.end()

@@ -14,7 +14,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from inspect import iscoroutinefunction
 from itertools import count, pairwise
 from pathlib import Path
@@ -137,7 +137,8 @@ def forget_files(item: pytest.Item) -> None:
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left, ignore_errors=True)
         else:
-            left.unlink()
+            with suppress(OSError):
+                left.unlink()
 
 
 def check(item: pytest.Item, seed: int | None) -> str:

@@ -243,7 +243,9 @@ async def replay_workload(
         await _act_all(client, play, scripts_of(play.workload))
     finally:
         staging.cancel()
-        await asyncio.gather(staging, return_exceptions=True)
+        (end,) = await asyncio.gather(staging, return_exceptions=True)
+    if isinstance(end, Exception):  # then workers did not join or leave as they had
+        raise end
     await stage.restore()
     return len(play.keys)
 

@@ -335,12 +335,19 @@ def source_of(part: Part) -> SourceChange | None:
 
 
 def source_lines(source: SourceChange, most: int) -> Iterator[tuple[SourceLine, bool]]:
-    """Yield the first lines, each with whether it is right after the one above it."""
-    last: int | None = None
+    """Yield the first lines, each with whether it is right after the one above it.
+
+    What is left out is in both sources, so in either one its lines would come after the last one.
+    """
+    before: int | None = None
+    after: int | None = None
     for line in source.lines[:most]:
-        number = line.after if line.after is not None else line.before
-        yield line, last is None or number is None or number <= last + 1
-        last = number
+        yield line, _is_next(line.before, before) and _is_next(line.after, after)
+        before, after = line.before or before, line.after or after
+
+
+def _is_next(number: int | None, last: int | None) -> bool:
+    return number is None or last is None or number == last + 1
 
 
 def _reasons(explanation: Explanation, part: Part) -> Iterator[str]:

@@ -66,7 +66,7 @@ class RunDirectory:
         """Create a directory for a test; a second attempt at the same test gets its own."""
         name = safe_name(test_id)
         try:
-            for attempt in range(1, 1000):
+            for attempt in range(1, 1001):
                 path = self.path / "tests" / (name if attempt == 1 else f"{name}.{attempt}")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 try:

@@ -181,7 +181,8 @@ def _sleep(seconds: float) -> None:
     """Replace `time.sleep`: a test sleeps in virtual time unless it stops its own event loop."""
     conductor = None if _is_in_coroutine() else _of_test()
     caller = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
-    if conductor is None or caller in sys.stdlib_module_names or caller == "pytest_schedprof":
+    is_ours = caller in sys.stdlib_module_names or caller == "pytest_schedprof"
+    if conductor is None or is_ours or seconds < 0:  # which is an error
         _REAL_SLEEP(seconds)
     else:
         conductor.sleep(seconds)

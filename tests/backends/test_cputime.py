@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from hardening import filter_counters
 from support import python
 
+from pytest_schedprof.agent import cputime as agent
 from pytest_schedprof.agent.checkup import tick_hz
 from pytest_schedprof.agent.cputime import (
     KernelClock,
@@ -126,6 +128,20 @@ def test_rate_above_the_kernels_tick_is_reached_where_it_lends_its_clock(control
     raw, shares = record(control, FAST_HZ, burn)
     assert is_told(raw) or shares.total.busy > 0.75 * 0.5 * FAST_HZ
     assert not (is_told(raw) and lends_its_clock())
+
+
+def test_a_clock_whose_signals_are_refused_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, number: int) -> None:
+        refused.append(descriptor)
+        raise PermissionError
+
+    refused: list[int] = []
+    monkeypatch.setattr(agent, "send_signals", refuse)
+    clock = finest_clock(1 / FAST_HZ)
+    assert isinstance(clock, agent.TimerClock)
+    for descriptor in refused:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the filter is Linux's")

@@ -131,6 +131,16 @@ def test_a_factory_that_is_no_class_makes_one_for_that() -> None:
     assert registry.make("made", rate_hz=50, options={}).name == "cputime"
 
 
+def test_a_factory_that_raises_is_one_clear_error_and_its_backend_is_missing() -> None:
+    def factory(**given: object) -> Backend:
+        raise ImportError("no module of that name")
+
+    registry = BackendRegistry([{"made": factory}])
+    with pytest.raises(BackendInvalidError, match="'made' cannot be used: making it raised Import"):
+        registry.make("made", rate_hz=50, options={})
+    assert set(registry.facts) == set(BUILTIN)
+
+
 def test_the_hook_wins_over_a_built_in_backend_and_adds_others() -> None:
     registry = BackendRegistry([{"cputime": Other}, {"found": Other}])
     assert type(registry.make("cputime", rate_hz=50, options={})) is Other

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import socket
+import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -295,6 +297,23 @@ def test_an_answer_that_never_ends_is_not_waited_for(
     forge.instead = b"[" * 2000
     assert main(["ci", "baseline"]) == 1
     assert f"{most:g}" in capsys.readouterr().err.partition(": more than ")[2]
+
+
+def test_a_refusal_that_breaks_off_is_told_with_its_status(
+    forge: ForgeServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(listener: socket.socket) -> None:
+        with listener.accept()[0] as connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 500 Oops\r\nTransfer-Encoding: chunked\r\n\r\n?\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        monkeypatch.setenv("GITHUB_API_URL", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        server = threading.Thread(target=refuse, args=[listener])
+        server.start()
+        assert main(["ci", "baseline"]) == 1
+        server.join()
+    assert capsys.readouterr().err.endswith(": 500 Oops\n")
 
 
 SHAPES = (

@@ -29,7 +29,13 @@ from pytest_schedprof.model.explanation import (
     Role,
     Source,
 )
-from pytest_schedprof.report.words import explanation_headline, others, sentence, top_parts
+from pytest_schedprof.report.words import (
+    explanation_headline,
+    others,
+    sentence,
+    source_lines,
+    top_parts,
+)
 from pytest_schedprof.store.baselines import save
 from pytest_schedprof.store.runs import KeptTest
 
@@ -190,6 +196,18 @@ def test_lines_of_the_same_source_that_ran_more_often_are_found() -> None:
     assert change.is_same
     assert change.places == (Place(13, 13, is_new=False, more=2),)
     assert [line.after for line in change.lines] == [10, 11, 12, 13]
+
+
+@pytest.mark.parametrize("start", [5, 100, 300])
+def test_lines_are_left_out_between_lines_of_one_source_wherever_the_other_has_them(
+    start: int,
+) -> None:
+    texts = ["def f(x):", *(f"    x += {number}" for number in range(30)), "    return x"]
+    old = "\n".join(texts)
+    new = old.replace("x += 2\n", "x -= 2\n").replace("x += 20", "x -= 20")
+    change = source_change(Source("a.py", 100, old), Source("a.py", start, new), None, None)
+    gaps = [line.text for line, is_next in source_lines(change, 100) if not is_next]
+    assert gaps == ["    x += 17"]
 
 
 def test_a_source_without_an_earlier_one_has_no_new_lines() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import resource
 import signal
@@ -13,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import IO
 
 import dask.config
 import psutil
@@ -119,6 +121,20 @@ def test_what_distributed_reads_when_it_is_imported_has_a_server_of_its_own(
             answers = [ask(cluster)[1:3] for cluster in clusters]
             assert answers == [(None, False), ("here", False), ("here", True)]
             assert len({server_of(cluster).pid for cluster in clusters}) == len(clusters)
+
+
+@pytest.mark.slow
+def test_without_room_for_a_log_the_other_cluster_lives_on(
+    servers: ForkServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(process: child.Child) -> IO[bytes]:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with started() as cluster:
+        monkeypatch.setattr(child.Child, "_opened", refuse)
+        with pytest.raises(ClusterError, match="no place for the cluster's files"), started():
+            pass
+        assert ask(cluster)[3] == cluster.pid
 
 
 AHEAD = """

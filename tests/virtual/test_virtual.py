@@ -239,6 +239,8 @@ def test_time_passes_while_the_test_polls(client: Client) -> None:
     future = client.submit(inc, 1, pure=False)
     time.sleep(1.5)
     assert future.status == "finished"
+    with pytest.raises(ValueError, match="must be non-negative"):
+        time.sleep(-1)
 
 
 def test_time_passes_while_the_test_polls_the_scheduler() -> None:
