@@ -29,8 +29,8 @@ import psutil
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 sys.path.append(str(Path(__file__).parents[1] / "tests/faults"))
 
-from harness import Session, has_ended, no_room
-from support import HEADER, INI, Kept, settle
+from harness import Session, no_room
+from support import HEADER, INI, Kept, runs, settle
 
 BACKENDS = ("counts", "cprofile", "cputime", "memray", "pyspy", "stalls", "viztracer")
 CLUSTERS = ("local", "simulated", "virtual", "in-process")
@@ -192,9 +192,9 @@ def faults_of(session: Session, fault: str, tests: Sequence[str]) -> Iterator[st
     if not settle(lambda: session.process.poll() is not None, ENDING_S):
         yield f"the session did not end in {ENDING_S:g} s"
         return
-    settle(lambda: all(map(has_ended, session.processes())), LEFT_S)
+    settle(lambda: not any(map(runs, session.processes())), LEFT_S)
     for process in session.processes():
-        if not has_ended(process):
+        if runs(process):
             yield f"left: {session.role(process)} {process.status()}"
     left = {path.name for path in session.temporary.iterdir()} - {"dask-scratch-space"}
     if left and fault not in ("kill: session", f"{NO_ROOM}: session"):

@@ -6,14 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any, TypeAlias, TypeVar
 
-from distributed import Client
+from distributed import Client, metrics
 
 from pytest_schedprof.clusters.own import OwnCluster
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.control.control import Control
+from pytest_schedprof.virtual.loop import EPOCH
 
 Make: TypeAlias = Callable[..., tuple[Client, Control]]
 Sent = TypeVar("Sent", bound=Callable[..., Any])
+
+PATIENCE_S = 100.0
+"""More than anything in these tests takes on a busy machine."""
 
 
 def by_value(function: Sent) -> Sent:
@@ -30,6 +34,11 @@ def by_value(function: Sent) -> Sent:
 def inc(x: Any) -> int:
     """Stand for a task: hollow workers compute nothing."""
     return 1
+
+
+def now() -> float:
+    """Return the virtual time, which clients read."""
+    return float(metrics.time() - EPOCH)
 
 
 @contextmanager

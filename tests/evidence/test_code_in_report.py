@@ -29,13 +29,6 @@ class TestClass:
 exec("def test_made(schedprof_scheduler):\\n    pass")
 """
 
-OPTIONS = (
-    "--schedprof=cputime",
-    "--schedprof-evidence=report",
-    "--schedprof-cluster=simulated",
-    "--schedprof-workers=1",
-)
-
 
 def code_in(project: Project, test: str) -> list[str]:
     (page,) = project.run_directory.glob(f"tests/*{test}*/report.html")
@@ -47,7 +40,8 @@ def code_in(project: Project, test: str) -> list[str]:
 
 @pytest.mark.slow
 def test_the_report_has_the_source_of_the_test(project: Project) -> None:
-    project.run_test(BODY, *OPTIONS).assert_outcomes(passed=3)
+    options = ("--schedprof=cputime", "--schedprof-cluster=simulated", "--schedprof-workers=1")
+    project.run_test(BODY, *options, "--schedprof-evidence=report").assert_outcomes(passed=3)
     assert code_in(project, "test_it-b") == [
         "test_it.py::test_it[<b>]",
         "",

@@ -75,20 +75,14 @@ def test_nothing_is_left(client):
 MEMORY = ("memory.measures=process,optimistic", "memory.interval=10min")
 
 
-@pytest.fixture
-def read(project: Project) -> Any:
-    """What a file of a test has."""
-
-    def content(test: str, file: str, kind: Any) -> Any:
-        (path,) = project.run_directory.glob(f"tests/*{test}-*/{file}")
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-
-    return content
+def read(project: Project, test: str, file: str, kind: Any) -> Any:
+    (path,) = project.run_directory.glob(f"tests/*{test}-*/{file}")
+    return msgspec.json.decode(path.read_bytes(), type=kind)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("apart")
-def test_schedulers_of_the_tests_own_process(project: Project, read: Any) -> None:
+def test_schedulers_of_the_tests_own_process(project: Project) -> None:
     options = [f"--schedprof-option={option}" for option in MEMORY]
     project.run_test(BODY, *options).assert_outcomes(passed=5, failed=1)
     records = project.results()
@@ -98,20 +92,18 @@ def test_schedulers_of_the_tests_own_process(project: Project, read: Any) -> Non
         "transfers(bytes) <= 1kB": "fail",
     }
     assert of_limits.backends[0].window.tasks == 2
-    logs = read("test_it", "transfers.json", list[WorkerTransfers])
+    logs = read(project, "test_it", "transfers.json", list[WorkerTransfers])
     received = sorted(sum(one.bytes for one in log.incoming) // 1000 for log in logs)
     assert received == [0, 0, 100, 100]
-    assert [task.take for task in read("test_it", "tasks.json", TaskStream).tasks] == [
-        *[1] * 3,
-        *[2] * 3,
-    ]
-    spans = read("test_it", "span.json", Spans)
+    stream = read(project, "test_it", "tasks.json", TaskStream)
+    assert [task.take for task in stream.tasks] == [1] * 3 + [2] * 3
+    spans = read(project, "test_it", "span.json", Spans)
     assert [[child.name[-1] for child in take.children] for take in spans.takes] == [["inner"]] * 2
     assert [take.tasks for take in spans.takes] == [3, 3]
     (broken,) = records["test_that_breaks_its_observer"].evidence
     assert "task-stream" in broken.missing
 
-    samples = read("test_memory", "memory.json", list[MemorySamples])
+    samples = read(project, "test_memory", "memory.json", list[MemorySamples])
     counts = {one.measure: len(one.samples) for one in samples}
     assert set(counts) == {"process", "optimistic", "unmanaged"}
     assert counts["process"] == 3  # one as the scheduler starts, and one as each worker leaves
@@ -122,7 +114,7 @@ def test_schedulers_of_the_tests_own_process(project: Project, read: Any) -> Non
     goes_on = records["test_one_that_goes_on"]
     assert goes_on.backends[0].window.tasks == 1
     assert not any(kind.missing for kind in goes_on.evidence)
-    assert len(read("test_one_that_goes_on", "tasks.json", TaskStream).tasks) == 2
+    assert len(read(project, "test_one_that_goes_on", "tasks.json", TaskStream).tasks) == 2
 
 
 class Noting(Observer):

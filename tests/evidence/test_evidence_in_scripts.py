@@ -30,10 +30,6 @@ def missing(result: Result) -> list[str]:
     return [kind.kind for kind in result.evidence if kind.missing]
 
 
-def tasks_of_the_span(directory: Path) -> int:
-    return msgspec.json.decode((directory / "span.json").read_bytes(), type=Spans).merged.tasks
-
-
 def texts_of_report(directory: Path) -> str:
     return "\n".join(texts_of(directory / "report.html"))
 
@@ -45,7 +41,8 @@ def test_of_a_body(scheduler: SchedulerUnderTest, tmp_path: Path) -> None:
     assert {*missing(profile.result)} - {"workers"} == {"local"}  # tasks are too short for samples
     assert {"construction", "sending"} <= set(profile.result.backends[0].window.segments[0].client)
     assert "include the cost of gathering evidence" in profile.result.backends[0].warnings[-1]
-    assert tasks_of_the_span(tmp_path) == profile.result.backends[0].window.tasks == 20
+    spans = msgspec.json.decode((tmp_path / "span.json").read_bytes(), type=Spans)
+    assert spans.merged.tasks == profile.result.backends[0].window.tasks == 20
     assert "\ndef test_of_a_body(" in texts_of_report(tmp_path)
 
 

@@ -11,7 +11,7 @@ import pytest
 from bokeh_pages import legend_of, lines_of
 from support import Project
 
-from pytest_schedprof.evidence import KINDS
+from pytest_schedprof.evidence import KINDS, span
 from pytest_schedprof.model.evidence import MemorySamples, Spans
 from pytest_schedprof.model.metric import SAMPLED
 from pytest_schedprof.model.result import Result
@@ -23,7 +23,6 @@ def test_it(schedprof_scheduler, tasks):
 """
 
 HOLLOW = ("--schedprof-cluster=simulated", "--schedprof-workers=4")
-VIRTUAL = ("--schedprof-cluster=virtual", "--schedprof-workers=4")
 NOT_OF_HOLLOW = {"transfers", "workers", "local"}
 
 
@@ -45,9 +44,10 @@ def test_in_several_processes(project: Project) -> None:
     session.stdout.fnmatch_lines(["*evidence: span, phases*"])
     for result in project.results().values():
         assert had(result) == {"span", "phases"}
-        missing = {kind.kind: kind.missing for kind in result.evidence}
-        assert missing["transfers"] == "hollow workers keep no log of transfers"
-        assert missing["workers"].startswith("workers have no profiles: they are hollow, or")
+        kinds = {kind.kind: kind for kind in result.evidence}
+        assert kinds["span"].notes == (span.HOLLOW,)
+        assert kinds["transfers"].missing == "hollow workers keep no log of transfers"
+        assert kinds["workers"].missing.startswith("workers have no profiles: they are hollow, or")
     assert tasks_of_spans(project) == [20, 30]
 
 
@@ -94,7 +94,8 @@ def test_after(schedprof_scheduler):
 @pytest.mark.slow
 def test_it_is_not_counted_and_a_scheduler_that_dies_takes_only_its_own(project: Project) -> None:
     """Evidence is gathered in body runs of its own; otherwise, calls per task would rise."""
-    result = project.run_test(BODY, *VIRTUAL, "--schedprof=counts")
+    options = ("--schedprof=counts", "--schedprof-cluster=virtual", "--schedprof-workers=4")
+    result = project.run_test(BODY, *options)
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["schedprof: the scheduler's process * was killed by signal 9; *"])
     results = project.results()
@@ -143,8 +144,6 @@ def test_often(schedprof_scheduler):
         pass
 """
 
-TWO_HOLLOW = ("--schedprof=counts", "--schedprof-cluster=simulated", "--schedprof-workers=2")
-
 
 def samples_by_measure(directory: Path, test: str) -> dict[str, list[int]]:
     """Return how many samples each measure has, for each run of the body."""
@@ -157,7 +156,8 @@ def samples_by_measure(directory: Path, test: str) -> dict[str, list[int]]:
 
 @pytest.mark.slow
 def test_measures_and_interval_are_options(project: Project) -> None:
-    project.run_test(CLUSTER, *TWO_HOLLOW, "--schedprof-evidence=memory").assert_outcomes(passed=2)
+    options = (*HOLLOW, "--schedprof=counts", "--schedprof-evidence=memory")
+    project.run_test(CLUSTER, *options).assert_outcomes(passed=2)
     assert samples_by_measure(project.run_directory, "seldom") == {name: [1] for name in SAMPLED}
     often = samples_by_measure(project.run_directory, "often")
     assert set(often) == {"managed_total", "unmanaged_recent", "optimistic"}

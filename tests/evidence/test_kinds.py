@@ -105,11 +105,6 @@ from pytest_schedprof.evidence.contract import Brought, Kind, Need
 
 
 class TasksOfClient(Kind, name="theirs", description="how many futures the client has"):
-    def __init__(self, test):
-        super().__init__(test)
-        self.runs = 0
-        self.closed = False
-
     def bring(self, results):
         futures = len(self.test.scheduler.client.futures)
         return Brought({"theirs.txt": f"{self.test.test_id} {futures}".encode()}, ("a note",))

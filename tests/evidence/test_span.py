@@ -16,7 +16,7 @@ from witness import opened
 
 from pytest_schedprof.agent import facts
 from pytest_schedprof.evidence.contract import Brought, ObservedTest
-from pytest_schedprof.evidence.span import HOLLOW, SpanKind, ignored_here
+from pytest_schedprof.evidence.span import SpanKind, ignored_here
 from pytest_schedprof.model.evidence import Span, Spans
 
 FIELDS = (
@@ -221,13 +221,3 @@ def test_its_tasks_are_those_of_costs_and_dask_warns_of_nothing(project: Project
     (path,) = project.run_directory.glob("tests/*test_tasks*/span.json")
     spans = msgspec.json.decode(path.read_bytes(), type=Spans)
     assert spans.merged.tasks == records["test_tasks"].backends[0].window.tasks == 40
-
-
-def test_hollow_workers_measure_nothing() -> None:
-    with opened("simulated") as scheduler:
-        kind = SpanKind(ObservedTest("test_it", scheduler))
-        with kind.around(1):
-            wait(scheduler.client.map(neg, range(20), pure=False))
-        brought = kind.bring(())
-        assert spans_in(brought).merged.tasks == 20
-        assert brought.notes == (HOLLOW,)

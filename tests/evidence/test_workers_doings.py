@@ -84,7 +84,8 @@ def evidence() -> Any:
             kind.close()
         assert scheduler.client.run(intervals_of) == intervals
         plugins = scheduler.client.run_on_scheduler(plugins_of)
-        yield brought, live, logs, scheduler.client.run_on_scheduler(samples_of), plugins
+        samples = scheduler.client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.noted)
+        yield brought, live, logs, samples, plugins
 
 
 def work(scheduler: SchedulerUnderTest) -> None:
@@ -105,10 +106,6 @@ def note_samples(dask_scheduler: Any) -> None:
         return dask_scheduler.noted[-1]
 
     dask_scheduler.handlers["memory_sampler_stop"] = noting
-
-
-def samples_of(dask_scheduler: Any) -> Any:
-    return dask_scheduler.noted
 
 
 def stream_of(dask_scheduler: Scheduler) -> list[Any]:

@@ -30,7 +30,7 @@ from typing import TypeAlias
 
 import psutil
 from stages import ADDRESS, FILE, STAGE
-from support import ALONE, AUTOLOAD, HEADER, Kept, settle
+from support import ALONE, AUTOLOAD, HEADER, Kept, runs, settle
 
 from pytest_schedprof.model.result import Result
 
@@ -196,17 +196,9 @@ def kill(role: str, number: int = signal.SIGKILL, *, is_held: bool = False) -> H
         for victim in victims:
             victim.send_signal(number)
         if number == signal.SIGKILL and not is_held:
-            assert settle(lambda: all(map(has_ended, victims)), 60), f"the {role} survived"
+            assert settle(lambda: not any(map(runs, victims)), 60), f"the {role} survived"
 
     return harm
-
-
-def has_ended(process: psutil.Process) -> bool:
-    """Return whether a process is gone, or waits only for its parent."""
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def no_room(role: str, size: int = 0) -> Harm:
@@ -272,13 +264,13 @@ def harmed(
 
 def _outcome(session: Session) -> Outcome:
     notes = [json.loads(line) for line in session.notes.read_text().splitlines()]
-    runs = [path for path in (session.project.path / ".schedprof").glob("*") if path.is_dir()]
+    places = [path for path in (session.project.path / ".schedprof").glob("*") if path.is_dir()]
     return Outcome(
         verdicts={note["test"]: note["outcome"] for note in notes if "test" in note},
         exit_code=session.process.returncode,
         output=session.output,
-        kept=frozenset(path.name for run in runs for path in run.glob("tests/*/*")),
-        results=session.project.results() if runs else {},
+        kept=frozenset(path.name for place in places for path in place.glob("tests/*/*")),
+        results=session.project.results() if places else {},
         processes=[f"{session.role(process)}: {process}" for process in session.processes()],
         descriptors=[descriptor for note in notes for descriptor in note.get("descriptors", ())],
         temporary=sorted(path.name for path in session.temporary.iterdir()),

@@ -58,7 +58,8 @@ def reached(stage: str) -> None:
     """Wait until the harness has done its harm, if this is a stage that it waits for."""
     test = os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[2].partition(" ")[0]
     TIMES.update({(stage, name) for name in ("", test)})
-    if any(stop == (stage, TIMES[stage, stop.test], stop.test) for stop in stops_in(test)):
+    here = [stop for stop in stops() if stop.test in ("", test)]
+    if any(stop == (stage, TIMES[stage, stop.test], stop.test) for stop in here):
         with socket.socket(socket.AF_UNIX) as line:
             line.connect("\0" + os.environ[ADDRESS])
             line.recv(1)  # returns when the harness hangs up
@@ -69,10 +70,6 @@ def pytest_configure(config: pytest.Config) -> None:
         stop_at(stage)
     ctypes.CFUNCTYPE(None)(print)  # libffi 3.5 keeps a descriptor from the first callback on
     config.stash[BEFORE] = descriptors()
-
-
-def stops_in(test: str) -> list[Stop]:
-    return [stop for stop in stops() if stop.test in ("", test)]
 
 
 def stop_at(stage: str) -> None:

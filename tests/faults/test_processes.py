@@ -6,7 +6,7 @@ import re
 import signal
 
 import pytest
-from harness import Outcome, harmed, kill, no_room, together
+from harness import Harm, Outcome, harmed, kill, no_harm, no_room, together
 from support import Project
 
 pytestmark = pytest.mark.slow
@@ -22,10 +22,6 @@ def test_it(schedprof_scheduler):
 def lines(outcome: Outcome, start: str) -> list[str]:
     """Return the lines of the output that begin so."""
     return [line for line in outcome.output.splitlines() if line.startswith(start)]
-
-
-def roles_left(outcome: Outcome) -> list[str]:
-    return [process.partition(":")[0] for process in outcome.processes]
 
 
 STANDING_STILL = """
@@ -98,18 +94,17 @@ def test_it(schedprof_scheduler):
 """
 
 
-def test_body_that_forks_a_child_which_runs_on(project: Project) -> None:
+@pytest.mark.parametrize(
+    ("harm", "status"),
+    [(no_harm, 0), (kill("session"), -signal.SIGKILL)],
+    ids=["session ends", "session is killed"],
+)
+def test_body_that_forks_a_child_which_runs_on(project: Project, harm: Harm, status: int) -> None:
     """The child holds the pipes to the cluster's processes, which end all the same."""
-    outcome = harmed(project, FORKING, at="forked", lasting=1)
-    assert outcome.verdicts == {"test_it": "passed"}, outcome.output
-    assert roles_left(outcome) == ["other"]  # the test's own
-    assert not outcome.temporary
-
-
-def test_session_killed_whose_forked_child_runs_on(project: Project) -> None:
-    outcome = harmed(project, FORKING, at="forked", harm=kill("session"), lasting=1)
-    assert outcome.exit_code == -signal.SIGKILL
-    assert roles_left(outcome) == ["other"]
+    outcome = harmed(project, FORKING, at="forked", harm=harm, lasting=1)
+    assert outcome.exit_code == status, outcome.output
+    (left,) = outcome.processes
+    assert left.startswith("other: ")  # the test's own
     assert not outcome.temporary
 
 
@@ -123,8 +118,7 @@ def test_session_killed_whose_forked_child_runs_on(project: Project) -> None:
 )
 def test_body_that_breaks_its_own_process_hangs_no_session(project: Project, harm: str) -> None:
     """What the next test makes of a broken process is its own matter."""
-    body = BREAKING.format(harm=harm)
-    outcome = harmed(project, body, at="worked")
+    outcome = harmed(project, BREAKING.format(harm=harm), at="worked")
     assert "test_it" in outcome.verdicts, outcome.output
     assert not outcome.processes
 

@@ -12,8 +12,7 @@ from at_work import at_work, by_value, inc
 from distributed import Client, wait
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
-from pytest_schedprof.formats.workload import read_workload
-from pytest_schedprof.model.workload import Workload
+from pytest_schedprof.formats.workload import read_file
 
 TASKS = 40
 
@@ -51,9 +50,9 @@ def places(dask_scheduler: Any = None) -> dict[str, Any]:
 
 
 @by_value
-async def until_forgotten(dask_scheduler: Any = None) -> None:
-    """Wait until the scheduler knows no task."""
-    while dask_scheduler.tasks:
+async def wait_for_tasks(number: int, dask_scheduler: Any = None) -> None:
+    """Wait until the scheduler knows so few."""
+    while len(dask_scheduler.tasks) > number:
         await asyncio.sleep(0.01)
 
 
@@ -72,10 +71,6 @@ def client() -> Iterator[Client]:
         yield client
 
 
-def workload(path: Path) -> Workload:
-    return read_workload(path.read_bytes())
-
-
 def test_a_recorder_is_told_of_no_transition_and_leaves_nothing(
     client: Client, tmp_path: Path
 ) -> None:
@@ -86,10 +81,10 @@ def test_a_recorder_is_told_of_no_transition_and_leaves_nothing(
     futures = client.map(inc, range(TASKS), pure=False)
     wait(futures)
     del futures
-    client.run_on_scheduler(until_forgotten)
+    client.run_on_scheduler(wait_for_tasks, 0)
     assert client.run_on_scheduler(end) == []
     assert client.run_on_scheduler(places) == before
-    recorded = workload(path)
+    recorded = read_file(str(path))
     numbers = [task.number for task in recorded.tasks()]
     assert sorted(recorded.results) == numbers == [*range(TASKS)]
     assert sorted(number for one in recorded.releases for number in one.tasks) == numbers
@@ -106,18 +101,11 @@ def test_tasks_that_the_scheduler_forgot_are_let_go(client: Client, tmp_path: Pa
     client.run_on_scheduler(end)
 
 
-@by_value
-async def wait_for_tasks(number: int, dask_scheduler: Any = None) -> None:
-    """Wait until the scheduler knows so few."""
-    while len(dask_scheduler.tasks) > number:
-        await asyncio.sleep(0.01)
-
-
 def test_a_client_that_leaves_is_recorded(client: Client, tmp_path: Path) -> None:
     path = tmp_path / "work"
     client.run_on_scheduler(begin, str(path))
     with Client(client.scheduler.address) as other:  # type: ignore[union-attr]
         wait(other.map(inc, range(3), pure=False))
-    client.run_on_scheduler(until_forgotten)
+    client.run_on_scheduler(wait_for_tasks, 0)
     client.run_on_scheduler(end)
-    assert [release.tasks for release in workload(path).releases][-1] == []
+    assert [release.tasks for release in read_file(str(path)).releases][-1] == []

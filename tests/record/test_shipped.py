@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -11,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from distributed import Client
+from support import python
 
 from pytest_schedprof.clusters.under_test import clean
 from pytest_schedprof.clusters.virtual import VirtualCluster
@@ -96,9 +95,7 @@ def test_hollow_workers_find_durations_by_the_name() -> None:
 
 
 def test_both_distributions_have_the_files(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr
+    python("-m", "hatchling", "build", "-d", str(tmp_path), cwd=ROOT)
     (wheel,), (source,) = tmp_path.glob("*.whl"), tmp_path.glob("*.tar.gz")
     with zipfile.ZipFile(wheel) as one, tarfile.open(source) as other:
         contents = one.namelist(), other.getnames()

@@ -68,6 +68,8 @@ def test_prefixes_have_draws_of_their_own_that_a_seed_repeats() -> None:
         ("simulated", {"nbytes": "many"}, "nbytes must be a size such as 1MB"),
         ("simulated", {"failures": "2"}, "failures must be a part of all tasks"),
         ("simulated", {"speed": "0"}, "speed must be a positive number"),
+        ("simulated", {"workload": "/no/such/file"}, "cannot be read: No such file"),
+        ("simulated", {"workload": __file__}, "is no recorded workload"),
         ("local", {"duration": "1"}, "cluster 'local' has no option 'duration'"),
         ("local", {"tls": "perhaps"}, "tls must be true or false, got 'perhaps'"),
         ("tcp://a:1", {"tls": "true"}, "has no option 'tls'"),

@@ -19,7 +19,7 @@ from typing import IO
 import dask.config
 import psutil
 import pytest
-from at_work import by_value
+from at_work import PATIENCE_S, by_value
 from distributed import Client
 from support import Project, python, wait_for
 
@@ -32,9 +32,6 @@ from pytest_schedprof.errors import ClusterError
 pytestmark = pytest.mark.skipif(
     not fork_server.is_possible(), reason="this system has no descriptors of processes"
 )
-
-PATIENCE_S = 100.0
-"""More than anything here takes on a busy machine."""
 
 
 @pytest.fixture
@@ -74,36 +71,33 @@ def ask(cluster: LocalProcesses) -> tuple[str, str | None, bool, int]:
 
 
 @pytest.mark.slow
-def test_processes_of_all_clusters_have_one_server(servers: ForkServers) -> None:
+def test_processes_of_all_clusters_have_one_server_and_end_with_it(servers: ForkServers) -> None:
     with started() as one, started() as two:
+        server = server_of(one)
         assert one.pid != two.pid
-        assert server_of(one) == server_of(two)
-        assert server_of(one).ppid() == os.getpid()
+        assert server_of(two) == server
+        assert server.ppid() == os.getpid()
         assert os.getsid(one.pid) == one.pid  # a Ctrl-C in the terminal is not for it
+        servers.end()
+        assert not server.is_running()
+        assert one.death(PATIENCE_S) is not None
 
 
 @pytest.mark.slow
 def test_process_is_as_if_this_one_had_started_it(
     servers: ForkServers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with started():
-        pass
-    monkeypatch.chdir(tmp_path)
-    with started() as cluster:
-        directory, _, _, pid = ask(cluster)
-        assert (directory, pid) == (str(tmp_path), cluster.pid)
-
-
-@pytest.mark.slow
-def test_process_has_a_directory_though_this_ones_was_removed(
-    servers: ForkServers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+    """It has a directory though that of this one was removed."""
     place = tmp_path / "removed"
     place.mkdir()
     monkeypatch.chdir(place)
     place.rmdir()
     with started() as cluster:
         assert ask(cluster)[0] == os.sep
+    monkeypatch.chdir(tmp_path)
+    with started() as cluster:
+        directory, _, _, pid = ask(cluster)
+        assert (directory, pid) == (str(tmp_path), cluster.pid)
 
 
 @pytest.mark.slow
@@ -171,38 +165,33 @@ def pytest_collection_finish():
     print("servers:", len(SERVERS._servers))
 """
 
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("apart")
-def test_server_is_started_before_tests_are_collected(project: Project) -> None:
-    project.write(NUMBER_OF_SERVERS, "conftest.py")
-    project.write("def test_it(): pass")
-    sessions = {
-        "--schedprof": 1,
-        "--schedprof --collect-only": 0,
-        "--schedprof --schedprof-cluster-option=config.a=1": 0,
-        "--schedprof --schedprof-cluster=tcp://127.0.0.1:1": 0,
-        "": 0,
-    }
-    for arguments, number in sessions.items():
-        result = project.run("-s", *arguments.split())
-        result.stdout.fnmatch_lines([f"*servers: {number}"])
-    project.write("import dask\n\ndask.config.config['tested'] = object()", "conftest.py")
-    project.run("--schedprof").assert_outcomes(passed=1)
-
-
 WITHIN = """
 import psutil, pytest
 
-assert pytest.main(["--schedprof"]) == 0
+assert pytest.main(["-s", "--schedprof"]) == 0
 assert not psutil.Process().children()
 """
 
 
 @pytest.mark.slow
-def test_server_ends_with_its_session_and_not_with_its_process(project: Project) -> None:
+@pytest.mark.usefixtures("apart")
+def test_server_is_started_before_tests_are_collected_and_ends_with_its_session(
+    project: Project,
+) -> None:
+    """It does not last as long as its process."""
+    project.write(NUMBER_OF_SERVERS, "conftest.py")
     project.write("def test_it(): pass")
-    python("-c", WITHIN, cwd=project.path)
+    assert "servers: 1\n" in python("-c", WITHIN, cwd=project.path).stdout
+    for arguments in (
+        "--schedprof --collect-only",
+        "--schedprof --schedprof-cluster-option=config.a=1",
+        "--schedprof --schedprof-cluster=tcp://127.0.0.1:1",
+        "",
+    ):
+        result = project.run("-s", *arguments.split())
+        result.stdout.fnmatch_lines(["*servers: 0"])
+    project.write("import dask\n\ndask.config.config['tested'] = object()", "conftest.py")
+    project.run("--schedprof").assert_outcomes(passed=1)
 
 
 def test_server_that_nobody_used_ends_at_once(servers: ForkServers) -> None:
@@ -251,15 +240,6 @@ def test_servers_that_were_not_used_for_long_end_after_their_clusters(
     wait_for(lambda: server.status() == psutil.STATUS_ZOMBIE, "the server to end")
 
 
-@pytest.mark.slow
-def test_servers_end_with_what_they_started(servers: ForkServers) -> None:
-    with started() as cluster:
-        server = server_of(cluster)
-        servers.end()
-        assert not server.is_running()
-        assert cluster.death(PATIENCE_S) is not None
-
-
 DIES = """
 import os, signal, socket
 from pytest_schedprof.clusters.fork_server import SERVERS
@@ -277,22 +257,10 @@ LocalProcesses(0, timeout_s=60)
 def test_a_session_that_dies_after_an_order_to_its_server_leaves_no_directory(
     tmp_path: Path,
 ) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-c", DIES]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
-    assert done.returncode == -signal.SIGKILL
+    done = python("-c", DIES, status=-signal.SIGKILL, TMPDIR=str(tmp_path))
     assert list(tmp_path.iterdir())
     os.kill(int(done.stdout), signal.SIGCONT)  # the server, which learns of both at once
     wait_for(lambda: not list(tmp_path.iterdir()), "the directory to be removed", PATIENCE_S)
-
-
-def test_without_descriptors_of_processes_each_is_started_by_itself(
-    servers: ForkServers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(os, "pidfd_open")
-    monkeypatch.setattr(subprocess, "_CAN_USE_PIDFD_OPEN", False, raising=False)  # since 3.15
-    with started() as cluster:
-        assert psutil.Process(cluster.pid).ppid() == os.getpid()
 
 
 def test_a_cluster_without_a_place_for_its_files_is_refused_in_one_line(
@@ -328,12 +296,14 @@ def test_cluster_of_a_process_with_many_open_files(servers: ForkServers) -> None
 
 
 @pytest.mark.parametrize("is_forked", [True, False])
-def test_what_python_skips_in_the_path_is_skipped(
+def test_what_python_skips_in_the_path_is_skipped_also_without_descriptors_of_processes(
     servers: ForkServers, monkeypatch: pytest.MonkeyPatch, is_forked: bool
 ) -> None:
+    """Each process is then started by itself."""
     monkeypatch.setattr(sys, "path", [Path(), *sys.path])
     if not is_forked:
-        monkeypatch.setattr(servers, "fork", lambda *arguments: None)
+        monkeypatch.delattr(os, "pidfd_open")
+        monkeypatch.setattr(subprocess, "_CAN_USE_PIDFD_OPEN", False, raising=False)  # since 3.15
     with started() as cluster:
         assert (server_of(cluster).pid == os.getpid()) is not is_forked
 
@@ -357,8 +327,7 @@ def be_patient() -> None:
 @pytest.mark.timeout(300)
 def test_a_scheduler_that_ends_does_not_tell_workers_of_others_that_leave() -> None:
     options = {"config.logging.distributed": "info"}
-    cluster = SimulatedCluster(50, timeout_s=PATIENCE_S, options=options)
-    try:
+    with closing(SimulatedCluster(50, timeout_s=PATIENCE_S, options=options)) as cluster:
         with Client(cluster.address) as client:
             client.run(be_patient)
             client.run_on_scheduler(be_patient)
@@ -368,8 +337,6 @@ def test_a_scheduler_that_ends_does_not_tell_workers_of_others_that_leave() -> N
                 child.hang_up()
                 ended.append(child.process.wait(PATIENCE_S))
             log = stream.read()
-    finally:
-        cluster.close()
     assert ended == [0, 0]
     assert "Closing scheduler" in log
     assert "Remove worker" not in log

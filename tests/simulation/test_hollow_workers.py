@@ -12,15 +12,12 @@ from typing import Any
 
 import psutil
 import pytest
-from at_work import at_work, by_value
-from distributed import Client, WorkerPlugin, as_completed, wait
+from at_work import PATIENCE_S, at_work, by_value
+from distributed import Client, as_completed, wait
 from support import wait_for
 
 from pytest_schedprof.clusters.own import SimulatedCluster
 from pytest_schedprof.virtual.executor import Placeholder
-
-PATIENCE_S = 100.0
-"""More than anything here takes on a busy machine."""
 
 
 @by_value
@@ -28,26 +25,17 @@ def inc(x: int) -> int:
     raise AssertionError("nobody computes anything")
 
 
-@by_value
-def add(x: int, y: int) -> int:
-    raise AssertionError("nobody computes anything")
-
-
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[SimulatedCluster]:
     cluster = SimulatedCluster(8, timeout_s=PATIENCE_S)
     yield cluster
-    assert "know nothing of" not in log_of(cluster)
+    assert "know nothing of" not in cluster._children[0].log.read_text()
     cluster.close()
-
-
-def log_of(cluster: SimulatedCluster) -> str:
-    return cluster._children[0].log.read_text()
 
 
 def test_tasks_with_dependencies_end_and_give_placeholders(client: Client) -> None:
     ones = client.map(inc, range(20), pure=False)
-    total = client.submit(add, client.submit(sum, ones), 1, pure=False)
+    total = client.submit(inc, client.submit(sum, ones), pure=False)
     placeholder: Any = total.result(timeout=PATIENCE_S)
     assert placeholder == Placeholder(total.key, 28)
     assert all(future.done() for future in ones)
@@ -70,7 +58,6 @@ def test_what_is_asked_of_workers_is_answered(client: Client) -> None:
     assert len(versions["workers"]) == 8
     assert client.profile() is not None
     assert len(client.has_what()) == 8
-    client.register_plugin(NoPlugin())
 
 
 def test_what_functions_ask_of_a_worker_is_there(client: Client) -> None:
@@ -91,11 +78,6 @@ async def look_later(dask_worker: Any) -> None:
 @by_value
 def seen_later(dask_worker: Any) -> bool:
     return getattr(dask_worker, "has_looked", False)
-
-
-@by_value
-class NoPlugin(WorkerPlugin):
-    name = "nothing"
 
 
 def test_workers_send_heartbeats_again_and_again(client: Client) -> None:
@@ -206,13 +188,10 @@ def answers(address: str) -> bool:
 
 @pytest.mark.parametrize("which", [0, -1], ids=["workers", "scheduler"])
 def test_nothing_is_left_when_one_side_is_killed(which: int) -> None:
-    cluster = SimulatedCluster(5, timeout_s=PATIENCE_S)
-    processes = [psutil.Process(child.process.pid) for child in cluster._children]
-    try:
+    with closing(SimulatedCluster(5, timeout_s=PATIENCE_S)) as cluster:
+        processes = [psutil.Process(child.process.pid) for child in cluster._children]
         os.kill(processes[which].pid, signal.SIGKILL)
         wait_for(lambda: not cluster.is_whole(), "its death to be seen")
-    finally:
-        cluster.close()
     assert not any(process.is_running() for process in processes)
 
 

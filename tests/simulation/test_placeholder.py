@@ -71,20 +71,18 @@ def test_it_can_be_passed_on_and_compared() -> None:
     )
 
 
-def test_dask_can_ask_for_its_size_and_name() -> None:
+def test_dask_can_ask_for_its_size_and_name_and_whether_it_is_a_collection() -> None:
     assert sizeof(VALUE) == sys.getsizeof(VALUE) >= VALUE.nbytes
     assert tokenize(VALUE) == tokenize(pickle.loads(pickle.dumps(VALUE)))
+    assert not is_dask_collection(VALUE)
 
 
-@pytest.mark.parametrize("name", ["__dask_graph__", "_ipython_display_", "_repr_html_", "dtype"])
+@pytest.mark.parametrize(
+    "name", ["__dask_graph__", "_ipython_display_", "_repr_html_", "dtype", "__next__"]
+)
 def test_who_only_looks_for_attributes_does_not_find_them(name: str) -> None:
     assert not hasattr(VALUE, name)
     assert getattr(VALUE, name, 7) == 7
-
-
-def test_it_is_no_collection_and_no_iterator() -> None:
-    assert not is_dask_collection(VALUE)
-    assert not hasattr(VALUE, "__next__")
 
 
 def test_a_placeholder_half_made_has_no_attributes() -> None:

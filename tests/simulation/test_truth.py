@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import dask
 import dask.array
 import pytest
-from at_work import by_value
+from at_work import by_value, inc
 from dask.delayed import delayed
 from distributed import Client, wait
 
@@ -69,11 +69,6 @@ It is random how many outputs of a shuffle are first tried on the worker where t
 
 
 @by_value
-def inc(x: int) -> int:
-    return 1
-
-
-@by_value
 def add(*xs: int) -> int:
     return 1
 
@@ -125,15 +120,23 @@ if not IS_KNOWN:
     del GRAPHS["p2p"]
 
 
-def calls_per_task(cluster: OwnCluster) -> Counts:
+Counts: TypeAlias = "dict[str, tuple[int, dict[str, float]]]"
+"""For each graph, its number of tasks and the calls per task of each function."""
+
+
+def counts_of(kind: type[OwnCluster], options: dict[str, str]) -> Counts:
     """Counts of each graph after a small one of its kind."""
-    with Client(cluster.address) as client, cluster.open_line(PATIENCE_S) as control:
-        counts = {}
+    counts: Counts = {}
+    with (
+        closing(kind(8, timeout_s=PATIENCE_S, options=options)) as cluster,
+        Client(cluster.address) as client,
+        cluster.open_line(PATIENCE_S) as control,
+    ):
         for name, (graph, size) in GRAPHS.items():
             wait(graph(client, SMALL), timeout=PATIENCE_S)
             assert control.call(facts.wait_until_idle, PATIENCE_S) == 0
             counts[name] = counted(control, partial(graph, client, size))
-        return counts
+    return counts
 
 
 def counted(control: Control, graph: Callable[[], Any]) -> tuple[int, dict[str, float]]:
@@ -149,15 +152,6 @@ def counted(control: Control, graph: Callable[[], Any]) -> tuple[int, dict[str, 
     assert isinstance(profile, CostProfile)
     tasks = segment.facts.tasks
     return tasks, {name: costs["calls"] / tasks for name, costs in profile.functions.items()}
-
-
-Counts: TypeAlias = "dict[str, tuple[int, dict[str, float]]]"
-"""For each graph, its number of tasks and the calls per task of each function."""
-
-
-def counts_of(kind: type[OwnCluster], options: dict[str, str]) -> Counts:
-    with closing(kind(8, timeout_s=PATIENCE_S, options=options)) as cluster:
-        return calls_per_task(cluster)
 
 
 def far_apart(name: str, real: dict[str, float], hollow: dict[str, float]) -> dict[str, Any]:

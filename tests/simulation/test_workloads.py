@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
+from at_work import PATIENCE_S, at_work
 from distributed import Client
 
 from pytest_schedprof.clusters.own import LocalProcesses, OwnCluster, SimulatedCluster
@@ -15,9 +15,6 @@ from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.workloads import WORKLOADS
 
 SIZE = 50
-
-PATIENCE_S = 100.0
-"""More than anything here takes on a busy machine."""
 
 FEWER_TASKS = {
     "submission_only": 1,
@@ -65,9 +62,6 @@ def test_has_about_its_size_and_leaves_nothing(cluster: OwnCluster, name: str) -
 
 
 def test_half_of_the_workers_leave() -> None:
-    with (
-        closing(SimulatedCluster(4, timeout_s=PATIENCE_S)) as cluster,
-        Client(cluster.address) as client,
-    ):
+    with at_work(SimulatedCluster) as client:
         WORKLOADS["workers_leave"](client, SIZE)
         assert len(client.nthreads()) == 2

@@ -23,24 +23,23 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tell
 
 @pytest.fixture
 def client() -> Iterator[Client]:
-    """A client of two virtual workers, whose tasks take a second."""
+    """A client of two virtual workers, whose tasks take a second; then no signal is caught."""
     with at_work(VirtualCluster, 2, duration="1s") as client:
         yield client
+    assert SIGNAL is not None
+    assert signal.getsignal(SIGNAL) == signal.SIG_DFL
 
 
 def address_of(client: Client) -> str:
     return str(client.scheduler_info()["address"])
 
 
-def test_who_waits_in_a_queue_waits_for_the_cluster(client: Client) -> None:
+def test_who_waits_in_a_queue_or_for_a_lock_waits_for_the_cluster(client: Client) -> None:
     """The first time takes half a second, and later ones at the same place less."""
     done: queue.SimpleQueue[str] = queue.SimpleQueue()
     for future in client.map(inc, range(6), pure=False):
         future.add_done_callback(lambda ended: done.put(ended.status))
     assert [done.get() for _ in range(6)] == ["finished"] * 6
-
-
-def test_who_waits_for_a_lock_waits_for_the_cluster(client: Client) -> None:
     lock = threading.Lock()
     lock.acquire()
     client.submit(inc, 1, pure=False).add_done_callback(lambda future: lock.release())
@@ -95,17 +94,13 @@ def test_a_look_at_a_thread_keeps_nothing_of_what_it_releases() -> None:
 
 
 @pytest.mark.slow
-def test_a_lock_that_nobody_releases_is_told(client: Client) -> None:
+def test_a_lock_that_nobody_releases_and_an_event_that_nobody_sets_are_told(client: Client) -> None:
+    """The heartbeats of clients go on for ever, and change nothing."""
     lock = threading.Lock()
     lock.acquire()
     with pytest.raises(StuckError, match="the test waits for something that cannot happen"):
         lock.acquire()
     wait(client.submit(inc, 1, pure=False))
-
-
-@pytest.mark.slow
-def test_an_event_that_nobody_sets_is_told(client: Client) -> None:
-    """The heartbeats of clients go on for ever, and change nothing."""
 
     async def wait_for_ever() -> None:
         async with Client(address_of(client), asynchronous=True, set_as_default=False) as other:
@@ -147,8 +142,3 @@ def test_the_clock_stands_still_while_the_test_waits_for_something_else(client: 
     before = metrics.time()
     subprocess.run([sys.executable, "-c", "import time; time.sleep(1)"], check=True)
     assert metrics.time() == before
-
-
-def test_no_signal_is_caught_afterwards() -> None:
-    assert SIGNAL is not None
-    assert signal.getsignal(SIGNAL) == signal.SIG_DFL

@@ -14,14 +14,14 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from at_work import at_work, by_value, inc
-from distributed import Client, as_completed, metrics
+from at_work import at_work, by_value, inc, now
+from distributed import Client, as_completed
 
 from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.virtual import patches
 from pytest_schedprof.virtual.blocked import Waiter
 from pytest_schedprof.virtual.conductor import Conductor
-from pytest_schedprof.virtual.loop import EPOCH, Turns, have_arrived
+from pytest_schedprof.virtual.loop import Turns, have_arrived
 from pytest_schedprof.virtual.patches import PATIENCE_S
 
 
@@ -60,7 +60,7 @@ def test_a_thread_that_starts_late_is_not_the_clusters_business(
         monkeypatch.setattr(threading.Thread, "_bootstrap_inner", late_bootstrap)
         monkeypatch.setattr(threading.Thread, "run", late_run)
         with Client(cluster.address, set_as_default=False):
-            assert metrics.time() - EPOCH < 0.1
+            assert now() < 0.1
     finally:
         monkeypatch.undo()
         cluster.close()

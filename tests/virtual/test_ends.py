@@ -190,13 +190,6 @@ def lines(project: Project, name: str) -> dict[str, Any]:
     return dict(json.loads(line) for line in (project.path / name).read_text().splitlines())
 
 
-def assert_failures(project: Project, expected: dict[str, str]) -> None:
-    failures = lines(project, "failures.jsonl")
-    assert failures.keys() == {f"test_it.py::test_it[{end}]" for end in expected}
-    for end, pattern in expected.items():
-        assert fnmatchcase(failures[f"test_it.py::test_it[{end}]"], pattern), end
-
-
 def run(project: Project, *options: str) -> pytest.RunResult:
     (project.path / "conftest.py").write_text(STATE)
     project.plugins = ("timeout",)
@@ -210,7 +203,10 @@ def test_an_end_leaves_nothing(project: Project) -> None:
     run(project, "-k", "not interrupted").assert_outcomes(
         passed=3, failed=len(FAILURES), deselected=2
     )
-    assert_failures(project, FAILURES)
+    failures = lines(project, "failures.jsonl")
+    assert failures.keys() == {f"test_it.py::test_it[{end}]" for end in FAILURES}
+    for end, pattern in FAILURES.items():
+        assert fnmatchcase(failures[f"test_it.py::test_it[{end}]"], pattern), end
     changed = lines(project, "changed.jsonl")
     assert len(changed) == 12
     assert set(map(str, changed.values())) == {"{}"}, changed

@@ -21,17 +21,12 @@ BODY = """
 import concurrent, sys, types
 from injection import plant
 
-def changed_scheduler(*changes):
-    @pytest.fixture
-    def changed(schedprof_scheduler):
-        for change in changes if IS_CHANGED else ():
-            schedprof_scheduler.client.run_on_scheduler(plant, *change)
-    return changed
-
-called_by_stealing = changed_scheduler(
-    ("distributed.stealing", "WorkStealing.steal_time_ratio", "_ = None"),
-    ("distributed.scheduler", "SchedulerState.worker_objective", "_ = None"),
-)
+@pytest.fixture
+def called_by_stealing(schedprof_scheduler):
+    run = schedprof_scheduler.client.run_on_scheduler
+    if IS_CHANGED:
+        run(plant, "distributed.stealing", "WorkStealing.steal_time_ratio", "_ = None")
+        run(plant, "distributed.scheduler", "SchedulerState.worker_objective", "_ = None")
 
 @pytest.mark.schedprof(backend="counts",
     cluster_options={"duration": "exponential(50ms)", "nbytes": "1MB"})
@@ -83,9 +78,8 @@ def prepared(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(injection.__file__, project.path)
 
 
-def session(project: Project, *options: str, is_changed: bool = False) -> str:
-    body = BODY.replace("IS_CHANGED", f"{is_changed}")
-    return str(project.run_test(body, *OPTIONS, *options).stdout)
+def session(project: Project, *options: str, is_changed: bool = False) -> None:
+    project.run_test(BODY.replace("IS_CHANGED", f"{is_changed}"), *OPTIONS, *options)
 
 
 def sessions(project: Project) -> list[dict[str, Result]]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from at_work import Make, by_value, inc, making
-from distributed import Client, Future, metrics, wait
+from at_work import Make, by_value, inc, making, now
+from distributed import Client, Future, wait
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import NoValidWorkerError
 from hypothesis import given
@@ -22,7 +21,6 @@ from pytest_schedprof.control.control import Control
 from pytest_schedprof.formats.counted import read_decisions
 from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.virtual.lines import Link, send
-from pytest_schedprof.virtual.loop import EPOCH
 
 TTL_S = 60
 """How long a scheduler waits for a heartbeat; by default it is five times as long."""
@@ -34,10 +32,6 @@ TTL = {"config.distributed.scheduler.worker-ttl": f"{TTL_S}s"}
 def make() -> Iterator[Make]:
     with making() as make:
         yield make
-
-
-def now() -> float:
-    return float(metrics.time() - EPOCH)
 
 
 def seconds_for(client: Client, futures: list[Future[Any]]) -> float:
@@ -269,17 +263,12 @@ def test_faults_and_latencies_are_drawn_from_the_seed(project: Project) -> None:
     again.assert_outcomes(passed=4)
     again.stdout.fnmatch_lines(["*decides the same*"])
     again.stdout.no_fnmatch_line("*another worker*")
-    for test in ("faults", "latencies"):
-        logs = map(json.loads, texts_of(project, f"tests/*{test}*/*.decisions.json"))
-        decided = [log["hash"] for log in logs]
-        assert len(decided) == 4
-        assert len(set(decided)) == 2  # one for each seed
-    logs = map(json.loads, texts_of(project, "tests/*faults*/*.decisions.json"))
-    assert all(log["figures"]["recomputed"] for log in logs)
-
-
-def texts_of(project: Project, pattern: str) -> list[str]:
-    return [file.read_text() for file in (project.path / ".schedprof").glob(f"2*/{pattern}")]
+    for test in ("latencies", "faults"):
+        files = project.path.glob(f".schedprof/2*/tests/*{test}*/*.decisions.json")
+        logs = [read_decisions(file.read_bytes()) for file in files]
+        assert len(logs) == 4
+        assert len({log.hash for log in logs}) == 2  # one for each seed
+    assert all(log.figures["recomputed"] for log in logs)  # of the faults
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.floats(0, 10)), max_size=30))

@@ -22,13 +22,14 @@ from distributed import Client, Event, LocalCluster, Nanny, Security, Worker, wa
 from distributed.utils_test import gen_cluster
 """
 
+PLAIN = """
+@gen_cluster(client=True)
+async def test_plain(c, s, a, b):
+    assert await c.submit(int, 1) == 1
+"""
 
-@pytest.fixture
-def project(pytester: pytest.Pytester) -> Project:
-    """A project whose sessions are commands, which alone can begin again."""
-    project = Project(pytester)
-    project.is_apart = True
-    return project
+# Only sessions that are commands can begin again.
+pytestmark = pytest.mark.usefixtures("apart")
 
 
 SAME = """
@@ -101,7 +102,7 @@ import gc
 class Number(int):
     pass
 
-def leave():
+def test_leaves_much():
     kept = []
     @gen_cluster(client=True)
     async def body(c, s, a, b):
@@ -111,9 +112,6 @@ def leave():
         await c.compute(dask.delayed(Number)(2))
         assert await value
     body()
-
-def test_leaves_much():
-    leave()
 
 @gen_cluster(client=True)
 async def test_comes_later(c, s, a, b):
@@ -288,10 +286,6 @@ async def test_own_socket(c, s, a, b):
     writer.write(b"GET /health HTTP/1.0\\r\\n\\r\\n")
     assert b"200" in await reader.readline()
     writer.close()
-
-@gen_cluster(client=True)
-async def test_plain(c, s, a, b):
-    assert await c.submit(int, 1) == 1
 """
 
 
@@ -299,7 +293,7 @@ def test_what_cannot_be_virtual_runs_as_ordinary_and_is_told(project: Project) -
     """Other tests of the project keep their clock."""
     clock = "import time\ndef test_clock(): assert time.time() < 1_800_000_000\n"
     (project.path / "test_clock.py").write_text(clock)
-    project.write(HEAD + REFUSED)
+    project.write(HEAD + REFUSED + PLAIN)
     session = project.run(*VIRTUALLY, "-v")
     session.assert_outcomes(passed=5)
     assert set(project.results()) == {"test_plain"}
@@ -352,41 +346,26 @@ async def test_in_its_own_thread(c, s, a, b):
 async def test_in_a_task(c, s, a, b):
     await c.submit(block)
 
-@gen_cluster(client=True)
-async def test_next(c, s, a, b):
-    assert await c.submit(int, 1) == 1
-"""
-
-
-@pytest.mark.slow
-def test_what_waits_in_real_time_runs_as_ordinary_and_is_told(project: Project) -> None:
-    session = project.run_test(HEAD + BLOCKED, *VIRTUALLY)
-    session.assert_outcomes(passed=3)
-    assert set(project.results()) == {"test_next"}
-    session.stdout.fnmatch_lines(
-        ["not in virtual time: 2 tests ran as ordinary: it waits in real time; *"]
-    )
-
-
-def test_a_standstill_is_told_at_once(project: Project) -> None:
-    project.write(
-        HEAD
-        + """
 @gen_cluster(client=True, timeout=1000)
 async def test_never(c, s, a, b):
     lock = threading.Lock()
     lock.acquire()
     lock.acquire()
-
-@gen_cluster(client=True)
-async def test_next(c, s, a, b):
-    assert await c.submit(int, 1) == 1
 """
-    )
-    session = project.run(*VIRTUALLY)
-    session.assert_outcomes(passed=1, failed=1)
+
+
+@pytest.mark.slow
+def test_what_waits_in_real_time_runs_as_ordinary_and_a_standstill_is_told_at_once(
+    project: Project,
+) -> None:
+    session = project.run_test(HEAD + BLOCKED + PLAIN, *VIRTUALLY)
+    session.assert_outcomes(passed=3, failed=1)
+    assert set(project.results()) == {"test_never", "test_plain"}
     session.stdout.fnmatch_lines(["*StuckError: schedprof: all threads of the test wait*"])
     session.stdout.fnmatch_lines(["*lock.acquire()*"])
+    session.stdout.fnmatch_lines(
+        ["not in virtual time: 2 tests ran as ordinary: it waits in real time; *"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -410,10 +389,6 @@ def test_a_command_line_of_pytest_alone_has_options_of_python(
 ALONE_AGAIN = """
 import psutil
 
-@gen_cluster(client=True)
-async def test_plain(c, s, a, b):
-    assert await c.submit(int, 1) == 1
-
 def test_children():
     states = [child.status() for child in psutil.Process().children()]
     assert psutil.STATUS_ZOMBIE not in states
@@ -423,7 +398,7 @@ def test_children():
 def test_a_process_that_begins_again_is_as_the_first_one_would_be(project: Project) -> None:
     """No process is left, and a file that has the name of a module of Python's is not imported."""
     (project.path / "queue.py").write_text("raise ImportError")
-    project.write(HEAD + ALONE_AGAIN)
+    project.write(HEAD + PLAIN + ALONE_AGAIN)
     arguments = (*VIRTUALLY, "--import-mode=importlib")
     script = str(Path(sys.executable).with_name("pytest"))
     listed = python(script, *arguments, "--collect-only", "-q", cwd=project.path, status=0, **QUICK)
@@ -432,35 +407,19 @@ def test_a_process_that_begins_again_is_as_the_first_one_would_be(project: Proje
     assert set(counted(project)) == {"test_plain"}
 
 
-MARKED = """
-@pytest.mark.schedprof(cluster="virtual", backend="counts")
-@gen_cluster(client=True)
-async def test_plain(c, s, a, b):
-    assert await c.submit(int, 1) == 1
-"""
-
-
 def test_a_marker_alone_starts_no_worker_of_xdist_for_virtual_time(project: Project) -> None:
     project.plugins = ("xdist",)
-    session = project.run_test(HEAD + MARKED, "-n1")
+    marker = '@pytest.mark.schedprof(cluster="virtual", backend="counts")'
+    session = project.run_test(HEAD + marker + PLAIN, "-n1")
     session.assert_outcomes(passed=1)
     session.stdout.fnmatch_lines(["not in virtual time: *: workers of pytest-xdist are started*"])
 
 
-def test_a_session_that_cannot_begin_again_says_so(pytester: pytest.Pytester) -> None:
-    project = Project(pytester)
-    body = """
-@pytest.mark.schedprof
-@gen_cluster(client=True)
-async def test_plain(c, s, a, b):
-    assert await c.submit(int, 1) == 1
-"""
-    options = (
-        "--schedprof=cputime",
-        "--schedprof-check",
-        *VIRTUALLY[1:],
-    )  # coverage leaves counts no hook in here
-    session = project.run_test(HEAD + body, *options)
+def test_a_session_that_cannot_begin_again_says_so(project: Project) -> None:
+    project.is_apart = False
+    # Coverage leaves counts no hook in here.
+    options = ("--schedprof=cputime", "--schedprof-check", *VIRTUALLY[1:])
+    session = project.run_test(HEAD + "@pytest.mark.schedprof" + PLAIN, *options)
     session.assert_outcomes(passed=1)
     session.stdout.fnmatch_lines(
         [
@@ -468,5 +427,4 @@ async def test_plain(c, s, a, b):
             "--schedprof-check: nothing was checked, *",
         ]
     )
-    (result,) = project.results().values()
-    assert result.cluster.kind == IN_PROCESS
+    assert project.result().cluster.kind == IN_PROCESS

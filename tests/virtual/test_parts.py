@@ -228,10 +228,7 @@ def test_names_of_one_place_do_not_depend_on_those_of_others() -> None:
 PLACES = (("submit", 12), ("submit", 13), ("map", 12), ("map", 13))
 
 
-draws = st.sets(st.integers(0, 60), min_size=1, max_size=40)
-
-
-@given(draws, st.data())
+@given(st.sets(st.integers(0, 60), min_size=1, max_size=40), st.data())
 def test_the_fewest_draws_with_which_a_test_fails_are_those_it_needs(
     drawn: set[int], data: st.DataObject
 ) -> None:

@@ -11,7 +11,7 @@ import dask
 import dask.array
 import dask.bag
 import pytest
-from at_work import at_work
+from at_work import at_work, inc
 from distributed import Client, WorkerPlugin, futures_of, wait
 from support import wait_for
 
@@ -28,10 +28,6 @@ def client(request: pytest.FixtureRequest) -> Iterator[Client]:
     """A client of four hollow workers."""
     with at_work(request.param) as client:
         yield client
-
-
-def inc(x: int) -> int:
-    return x + 1
 
 
 class Counter:

@@ -72,7 +72,7 @@ def test_growth_is_exact(project: Project) -> None:
 SPILLING = """
 def spilling(*limits, memory="500MB", **options):
     options = {"nbytes": "100MB", "memory_limit": memory, **options}
-    return pytest.mark.schedprof(*limits, cluster_options=options)
+    return pytest.mark.schedprof(*limits, cluster_options=options, workers=1, rounds=1)
 
 def keep(scheduler):
     kept = scheduler.client.map(inc, range(10), pure=False)
@@ -102,18 +102,11 @@ def test_more(schedprof_scheduler):
 """
 
 
-SPILLED = (
-    "--schedprof=decisions",
-    "--schedprof-cluster=virtual",
-    "--schedprof-workers=1",
-    "--schedprof-rounds=1",
-)
-
-
 @pytest.mark.slow
 def test_what_does_not_fit_into_memory_is_spilled(project: Project) -> None:
     body = SPILLING.replace("MORE", 'memory="1GB"')
-    result = project.run_test(body, *SPILLED, "--schedprof-save=main")
+    options = ("--schedprof=decisions", "--schedprof-cluster=virtual")
+    result = project.run_test(body, *options, "--schedprof-save=main")
     result.assert_outcomes(passed=4, failed=1)
     result.stdout.fnmatch_lines(["*broken: spilled <= 699999999B*"])
     result.stdout.no_fnmatch_line("*broken: spilled <= 700MB*")
@@ -125,12 +118,10 @@ def test_what_does_not_fit_into_memory_is_spilled(project: Project) -> None:
     assert spilled["test_more"] == 400e6
 
     body = SPILLING.replace("MORE", '"spilled <= baseline * 1.02"')
-    result = project.run_test(body, *SPILLED, "--schedprof-compare=main", "-k", "more")
+    result = project.run_test(body, *options, "--schedprof-compare=main", "-k", "more")
     result.assert_outcomes(failed=1, deselected=4)
     result.stdout.fnmatch_lines(["*regressed*spilled*400 MB*700 MB*"])
 
-
-MOST_BYTES = 300_000
 
 COLLECTIONS = """
 from distributed.diagnostics.plugin import SchedulerPlugin
@@ -166,7 +157,7 @@ def test_a_record_of_collections_is_small_and_has_everything(project: Project) -
     )  # fmt: skip
     run.assert_outcomes(failed=1)
     (path,) = project.run_directory.glob("tests/*/result.json")
-    assert path.stat().st_size < MOST_BYTES
+    assert path.stat().st_size < 300_000
     result = project.result()
     (backend,) = result.backends
     assert backend.costs is not None

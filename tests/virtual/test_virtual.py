@@ -14,8 +14,8 @@ from typing import Any
 
 import distributed.utils
 import pytest
-from at_work import at_work, by_value, inc
-from distributed import CancelledError, Client, Event, SchedulerPlugin, as_completed, metrics, wait
+from at_work import at_work, by_value, inc, now
+from distributed import CancelledError, Client, Event, SchedulerPlugin, as_completed, wait
 from hypothesis import given
 from hypothesis import strategies as st
 from support import Project
@@ -27,7 +27,6 @@ from pytest_schedprof.errors import RecordingError, StuckError
 from pytest_schedprof.formats.counted import Decided, read_decisions
 from pytest_schedprof.model.profile import CostProfile
 from pytest_schedprof.virtual.choices import EvenSamples
-from pytest_schedprof.virtual.loop import EPOCH
 
 VIRTUAL = ("--schedprof=decisions", "--schedprof-cluster=virtual", "--schedprof-workers=8")
 
@@ -77,11 +76,6 @@ def cluster() -> Iterator[VirtualCluster]:
     cluster = VirtualCluster(4, timeout_s=60, options=options)
     yield cluster
     cluster.close()
-
-
-def now() -> float:
-    """Return the virtual time, which clients read."""
-    return metrics.time() - EPOCH
 
 
 def decided(project: Project, test: str = "") -> Decided:
@@ -181,8 +175,12 @@ def untraced() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("client", "untraced")
-def test_a_client_that_cannot_be_counted_is_told(cluster: VirtualCluster) -> None:
+def test_a_client_that_cannot_be_counted_is_told_and_a_start_that_fails_beside_it_leaves_nothing(
+    cluster: VirtualCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend = BackendRegistry().make("counts", rate_hz=100, options={})
+    closed = ThreadPoolExecutor()
+    closed.shutdown()
     with cluster.open_line(30) as control:
         with traced():
             raw = backend.start(control, timeout_s=200).stop(timeout_s=200)
@@ -191,15 +189,6 @@ def test_a_client_that_cannot_be_counted_is_told(cluster: VirtualCluster) -> Non
         assert "in the test's process: run these tests without it (pytest --no-cov" in warning
         assert backend.start(control, timeout_s=200).stop(timeout_s=200).warnings == ()
 
-
-@pytest.mark.usefixtures("client", "untraced")
-def test_a_start_that_fails_beside_the_client_leaves_nothing_on_the_scheduler(
-    cluster: VirtualCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    backend = BackendRegistry().make("counts", rate_hz=100, options={})
-    closed = ThreadPoolExecutor()
-    closed.shutdown()
-    with cluster.open_line(30) as control:
         with monkeypatch.context() as patch:
             patch.setattr(distributed.utils, "_offload_executor", closed)
             with pytest.raises(RuntimeError, match="after shutdown"):
@@ -263,7 +252,9 @@ def test_however_many_graphs_are_sent_at_one_time_is_no_standstill(client: Clien
     wait([client.submit(inc, 1, pure=False) for _ in range(200)])
 
 
-def test_who_waits_for_a_thread_or_a_callback_waits_for_the_cluster(client: Client) -> None:
+def test_who_waits_for_a_thread_or_a_callback_waits_for_the_cluster_or_loses_patience(
+    client: Client,
+) -> None:
     seen: list[Any] = []
     thread = threading.Thread(target=lambda: seen.append(client.submit(inc, 1).result()))
     thread.start()
@@ -272,9 +263,6 @@ def test_who_waits_for_a_thread_or_a_callback_waits_for_the_cluster(client: Clie
     called = threading.Event()
     client.submit(inc, 1, pure=False).add_done_callback(lambda future: called.set())
     assert called.wait(100)
-
-
-def test_who_waits_for_a_thread_may_lose_patience(client: Client) -> None:
     leave = threading.Event()
     thread = threading.Thread(target=leave.wait)
     thread.start()
