@@ -19,6 +19,17 @@ REPOSITORY, REPOSITORY_ID, FORKS_ID = "owner/project", 1, 2
 REQUEST = 7
 TOKEN = "a-token"
 
+ENDED = {
+    "id": 12,
+    "event": "pull_request",
+    "head_branch": "change",
+    "head_sha": "abc123",
+    "head_repository": {"owner": {"login": "eve"}},
+    "conclusion": "failure",
+    "html_url": "https://example.com/runs/12",
+}
+"""A run for the open pull request that has ended, as the event `workflow_run` describes it."""
+
 
 class Artifact(NamedTuple):
     """An artifact of GitHub, or of a job in GitLab."""

@@ -317,6 +317,7 @@ class Project(Kept):
             assert process.stdout is not None
             assert any(ready in line for line in process.stdout)
             yield process
+        wait_for(lambda: not self.processes(), "processes of the run to end")
 
     def processes(self) -> list[psutil.Process]:
         """Clusters, profilers and watchdogs of this project's runs, found by their directory."""

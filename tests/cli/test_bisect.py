@@ -160,13 +160,9 @@ def test_options_without_dashes_before_them_blame_no_commit(
 
 @pytest.fixture
 def good(tmp_path: Path) -> str:
-    """A baseline."""
     file = str(tmp_path / "good.json")
     save(file, "", "run-1", [measured(counted({TRANSITION: 1.0}))])
     return file
-
-
-SAY = "import os, shlex; print(shlex.split(os.environ['PYTEST_ADDOPTS']))"
 
 
 def test_a_temporary_directory_of_any_name_is_one_option(
@@ -176,7 +172,8 @@ def test_a_temporary_directory_of_any_name_is_one_option(
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     monkeypatch.setenv("PYTEST_ADDOPTS", "-x")
-    assert main(["bisect", good, "--", sys.executable, "-c", SAY]) == 125
+    say = "import os, shlex; print(shlex.split(os.environ['PYTEST_ADDOPTS']))"
+    assert main(["bisect", good, "--", sys.executable, "-c", say]) == 125
     before, directory, save = ast.literal_eval(capfd.readouterr().out.splitlines()[0])
     assert (before, save) == ("-x", "--schedprof-save=measured")
     assert directory.startswith(f"--schedprof-dir={place}/")

@@ -19,17 +19,13 @@ from pytest_schedprof.store.baselines import save
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def parsers() -> dict[str, argparse.ArgumentParser]:
-    """Parsers of all commands, by name."""
-    (commands,) = [
-        action
-        for action in main.parser_of(main.COMMANDS)._actions
-        if isinstance(action, argparse._SubParsersAction)
-    ]
-    return dict(commands.choices)
-
-
-PARSERS = parsers()
+(SUBPARSERS,) = [
+    action
+    for action in main.parser_of(main.COMMANDS)._actions
+    if isinstance(action, argparse._SubParsersAction)
+]
+PARSERS: dict[str, argparse.ArgumentParser] = SUBPARSERS.choices
+"""Parsers of all commands, by name."""
 
 
 def test_each_file_is_one_command() -> None:

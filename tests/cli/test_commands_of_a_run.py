@@ -139,27 +139,22 @@ def test_old_runs_go_and_whatever_else_there_is_stays(session: Finished, tmp_pat
     assert old(1) == ["run-3", "run-4"]
 
 
-TASKS = """
-@pytest.mark.schedprof(backend="counts")
-def test_it(schedprof_scheduler):
-    wait(schedprof_scheduler.client.map(inc, range(50)))
-"""
-
-IN_THE_WAY = """
+def test_a_page_that_cannot_be_written_is_told_in_a_line_and_fails_nothing(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project.path / "conftest.py").write_text("""
 import pathlib, pytest
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish():
     (run,) = pathlib.Path(".schedprof").glob("2*")
     (run / "index.html").mkdir()
-"""
-
-
-def test_a_page_that_cannot_be_written_is_told_in_a_line_and_fails_nothing(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (project.path / "conftest.py").write_text(IN_THE_WAY)
-    result = project.run_test(TASKS)
+""")
+    result = project.run_test("""
+@pytest.mark.schedprof(backend="counts")
+def test_it(schedprof_scheduler):
+    wait(schedprof_scheduler.client.map(inc, range(50)))
+""")
     result.assert_outcomes(passed=1)
     assert result.ret == 0
     result.stdout.fnmatch_lines(["no page of the run: cannot write '*index.html': Is a directory*"])

@@ -156,7 +156,8 @@ def test_all_that_tell_why_say_the_same(
     assert why
     assert sentence in why[0]
     assert sentences("\n".join(done.outlines)) == why
-    assert sentences(unescaped(run / "summary.md"), "- ") == why
+    summary = unescape((run / "summary.md").read_text().replace("\\", ""))
+    assert sentences(summary, "- ") == why
     assert [listed(file) for file in (page, run / "index.html")] == [why, why]
     assert main(["open", "--write", "--run", str(run)]) == 0
     assert [listed(file) for file in (page, run / "index.html")] == [why, why]
@@ -166,10 +167,6 @@ def sentences(text: str, before: str = "  ") -> list[str]:
     """Return what each function adds, without the quotes of names."""
     lines = (line.removeprefix(before) for line in text.splitlines() if line.startswith(before))
     return [line.replace("`", "") for line in lines if re.match(r"[+-]\d.*: ", line)]
-
-
-def unescaped(file: Path) -> str:
-    return unescape(file.read_text().replace("\\", ""))
 
 
 def listed(page: Path) -> list[str]:

@@ -6,7 +6,7 @@ import json
 import random
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -126,14 +126,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("runs[of a month]")
     write_runs(into(place))
     return place
-
-
-@pytest.fixture
-def memory() -> Iterator[str]:
-    files = fsspec.filesystem("memory")
-    write_runs(lambda name, content: files.pipe_file(f"/bucket/{name}", content))
-    yield "memory://bucket"
-    files.rm("/bucket", recursive=True)
 
 
 def recorded(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
@@ -260,8 +252,11 @@ def test_tables_for_a_pull_request(runs: Path, capsys: pytest.CaptureFixture[str
     ]
 
 
-def test_any_file_system_of_fsspec_will_do(memory: str, capsys: pytest.CaptureFixture[str]) -> None:
-    series = by_name(recorded(capsys, memory))
+def test_any_file_system_of_fsspec_will_do(capsys: pytest.CaptureFixture[str]) -> None:
+    files = fsspec.filesystem("memory")
+    write_runs(lambda name, content: files.pipe_file(f"/bucket/{name}", content))
+    series = by_name(recorded(capsys, "memory://bucket"))
+    files.rm("/bucket", recursive=True)
     assert [step["at"] for step in series["bytecodes()"]["steps"]] == [STEP]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support import ALONE, AUTOLOAD, Project, python
+from support import AUTOLOAD, QUICK, Project, python
 
 import pytest_schedprof
 from pytest_schedprof.agent.touchpoints import TOUCHPOINTS
@@ -136,8 +136,6 @@ def test_examples_of_the_pages_run(project: Project) -> None:
 LONGEST_S = 400
 """Seconds that the examples of a page may take: 24 s of CPU time took 110 s at a load of 15."""
 
-COMPARE = "pytest --schedprof --schedprof-compare=main"
-
 
 @pytest.mark.slow
 def test_the_tutorial_leads_to_a_red_test_that_is_explained_and_accepted(tmp_path: Path) -> None:
@@ -150,12 +148,12 @@ def test_the_tutorial_leads_to_a_red_test_that_is_explained_and_accepted(tmp_pat
     file, outputs = tmp_path / "test_tasks.py", list[str]()
     file.write_text(tests)
     for command, status in zip(commands, [0, 0, 1, 0, 0], strict=True):
-        if command == f"{COMPARE}\n":
+        if command == "pytest --schedprof --schedprof-compare=main\n":
             file.write_text(tests.replace("self.done += 1", slower))
         done = subprocess.run(
             ["sh", "-c", command],
             cwd=tmp_path,
-            env={**os.environ, "PATH": path, AUTOLOAD: "1", "PYTEST_ADDOPTS": " ".join(ALONE)},
+            env={**os.environ, "PATH": path, **QUICK},
             capture_output=True,
             text=True,
             timeout=LONGEST_S,
@@ -169,14 +167,11 @@ def test_the_tutorial_leads_to_a_red_test_that_is_explained_and_accepted(tmp_pat
     assert "accepted: the audit counts threads (#12)" in accepted
 
 
-FOR_DISTRIBUTED = ROOT / "docs" / "for-distributed.md"
-
-
 @pytest.mark.slow
 def test_tests_for_distributed_are_counted_and_skipped_without_the_plugin(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project,
 ) -> None:
-    page = FOR_DISTRIBUTED.read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "for-distributed.md").read_text(encoding="utf-8")
     names = {
         name
         for point in TOUCHPOINTS
@@ -193,9 +188,8 @@ def test_tests_for_distributed_are_counted_and_skipped_without_the_plugin(
     project.run("--schedprof").assert_outcomes(passed=5)
     assert {result.backends[0].backend for result in project.results().values()} == {"counts"}
     blocked = "import sys; sys.modules['pytest_schedprof'] = None; import pytest; pytest.main()"
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.setenv("PYTEST_ADDOPTS", "--strict-markers -W ignore")
-    assert "1 skipped" in python("-c", blocked, cwd=project.path, status=None).stdout
+    alone = {AUTOLOAD: "1", "PYTEST_ADDOPTS": "--strict-markers -W ignore"}
+    assert "1 skipped" in python("-c", blocked, cwd=project.path, status=None, **alone).stdout
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from distributed import Client, wait
 from packaging.version import Version
@@ -113,8 +112,7 @@ def test_it(schedprof_scheduler):
 """
 
 
-def test_backends_see_it(pytester: pytest.Pytester, other: Interpreter) -> None:
-    project = Project(pytester)
+def test_backends_see_it(project: Project, other: Interpreter) -> None:
     project.run_test(
         PROJECT.format(interpreter=str(other.path)), "--schedprof=counts,cputime,pyspy"
     )
@@ -124,20 +122,16 @@ def test_backends_see_it(pytester: pytest.Pytester, other: Interpreter) -> None:
     assert result.environment.versions["distributed"] == THERE
 
 
-TWO_TESTS = """
+def test_two_runs_are_proposed_where_no_turns_are_possible_and_they_work(
+    project: Project, cache: Path
+) -> None:
+    beyond = interpreter_for(f"distributed=={BEYOND}", cache, MAKING_S)
+    project.write("""
 @pytest.mark.schedprof
 @pytest.mark.parametrize("number", [1, 2])
 def test_it(schedprof_scheduler, number):
     wait(schedprof_scheduler.client.map(inc, range(10), pure=False))
-"""
-
-
-def test_two_runs_are_proposed_where_no_turns_are_possible_and_they_work(
-    pytester: pytest.Pytester, cache: Path
-) -> None:
-    beyond = interpreter_for(f"distributed=={BEYOND}", cache, MAKING_S)
-    project = Project(pytester)
-    project.write(TWO_TESTS)
+""")
     options = ("--schedprof=counts", "--schedprof-workers=2", "--schedprof-rounds=1")
     arguments = (*options, "test_it.py")
     result = project.run(*arguments, f"--schedprof-against={beyond.path}")
@@ -145,7 +139,7 @@ def test_two_runs_are_proposed_where_no_turns_are_possible_and_they_work(
     told = f"distributed is {HERE} where the tests run and {BEYOND} where the scheduler"
     result.stdout.fnmatch_lines(["schedprof: dask's client here does not get on with the *"])
     result.stdout.fnmatch_lines([f"*{told}*schedprof compare*"])
-    assert not processes_of(beyond)
+    assert not [child for child in descendants() if str(beyond.path) in command_line(child)]
     commands = [line for line in result.outlines if " -m pytest " in line]
     first, second, *again = commands
     assert again  # the second test is told the same, without another trial
@@ -162,7 +156,3 @@ def test_two_runs_are_proposed_where_no_turns_are_possible_and_they_work(
         )
         assert "2 passed" in done.stdout or "regressed against" in done.stdout, done.stdout
     assert "compared with the-other-side" in done.stdout
-
-
-def processes_of(interpreter: Interpreter) -> list[psutil.Process]:
-    return [child for child in descendants() if str(interpreter.path) in command_line(child)]

@@ -17,10 +17,10 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
-from forge_server import REQUEST, TOKEN, Artifact, ForgeServer, forge_server
+from forge_server import ENDED, REQUEST, TOKEN, Artifact, ForgeServer, forge_server
 from heavy_project import FILES, LINES, MORE
 from runner import Runner
-from support import RACE
+from support import RACE, python
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "docs" / "ci"
@@ -40,9 +40,7 @@ TIMEOUT_S = 500
     ids=lambda part: part if isinstance(part, str) else part.name,
 )
 def test_files_keep_the_schemas_of_their_forges(schema: str, file: Path) -> None:
-    command = [sys.executable, "-m", "check_jsonschema", f"--builtin-schema=vendor.{schema}"]
-    done = subprocess.run([*command, str(file)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    python("-m", "check_jsonschema", f"--builtin-schema=vendor.{schema}", str(file))
 
 
 @pytest.mark.parametrize("file", ["action.yml", "comment/action.yml"])
@@ -74,7 +72,6 @@ class Jobs:
             (path / name).write_text(text)
 
     def slow_down(self) -> None:
-        """Make the plugin of the scheduler slower."""
         (self.path / "heavy.py").write_text(FILES["heavy.py"] + MORE)
 
     def run(self, commands: str, variables: Mapping[str, str]) -> int:
@@ -103,7 +100,6 @@ class Jobs:
 
 @pytest.fixture
 def jobs(tmp_path: Path) -> Jobs:
-    """A job's directory."""
     return Jobs(tmp_path)
 
 
@@ -269,19 +265,6 @@ PROPOSED = {
     "pull_request": {"number": REQUEST, "head": {"sha": "abc123", "ref": "change"}},
     "repository": REPOSITORY,
 }
-ENDED = {
-    "action": "completed",
-    "workflow_run": {
-        "id": 12,
-        "event": "pull_request",
-        "head_branch": "change",
-        "head_sha": "abc123",
-        "head_repository": {"owner": {"login": "eve"}},
-        "conclusion": "failure",
-        "html_url": "https://example.com/runs/12",
-    },
-    "repository": REPOSITORY,
-}
 
 
 @pytest.fixture
@@ -326,7 +309,8 @@ def test_a_pull_request_is_told_which_line_made_the_scheduler_slower(
     assert [artifact.name for artifact in server.artifacts[2:]] == ["schedprof"]
     assert server.comments == []
 
-    done = runner.run("workflow_run", ENDED)
+    ended = {"action": "completed", "workflow_run": ENDED, "repository": REPOSITORY}
+    done = runner.run("workflow_run", ended)
     assert done.returncode == 0, done.stdout + done.stderr
     (comment,) = server.comments
     assert "heavy:Counter.transition" in comment

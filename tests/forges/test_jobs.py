@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forge_server import FORKS_ID, REQUEST, Artifact, ForgeServer, forge_server
+from forge_server import ENDED, FORKS_ID, REQUEST, Artifact, ForgeServer, forge_server
 from measured import TRANSITION, changed
 from msgspec.structs import replace
 
@@ -24,15 +24,6 @@ from pytest_schedprof.model.run import Run
 from pytest_schedprof.store.records import encode, entry_of
 
 PROPOSED = {"pull_request": {"number": REQUEST, "head": {"sha": "abc123"}}}
-ENDED = {
-    "id": 12,
-    "event": "pull_request",
-    "head_branch": "change",
-    "head_sha": "abc123",
-    "head_repository": {"owner": {"login": "eve"}},
-    "conclusion": "failure",
-    "html_url": "https://example.com/1",
-}
 
 
 @pytest.fixture
@@ -92,7 +83,7 @@ def test_one_comment_is_made_and_then_edited(after: ForgeServer) -> None:
     assert "\n- new: test\\_b\n" in after.comments[-1]
     assert "anything" not in after.comments[-1]
     assert {file.name for file in Path(".schedprof").rglob("*.*")} == {"run.json", "result.json"}
-    assert "Commit abc123, [pages and profiles](https://example.com/1)" in after.comments[-1]
+    assert "Commit abc123, [pages and profiles](https://example.com/runs/12)" in after.comments[-1]
     after.comments += [f"more talk {number}" for number in range(150)]
     after.artifacts.append(Artifact("schedprof", run_of(changed(1.0, test_id="test_worse"))))
     assert main(["ci", "comment"]) == 0
@@ -204,6 +195,7 @@ def test_where_code_of_a_pull_request_runs_nothing_comments(
 
 
 def test_the_newest_baseline_of_the_default_branch_is_fetched(forge: ForgeServer) -> None:
+    """No number of artifacts of forks hides it."""
     name = "schedprof-baseline"
     forge.artifacts += [
         Artifact(name, archive({"a.json": "old"})),
@@ -216,20 +208,13 @@ def test_the_newest_baseline_of_the_default_branch_is_fetched(forge: ForgeServer
         Artifact(name, archive({"a.json": "of another run"}), event="workflow_run"),
         Artifact(name, archive({"a.json": "expired"}), is_expired=True),
         Artifact("schedprof", archive({"a.json": "no baseline"})),
+        *[Artifact(name, b"", repository=FORKS_ID)] * 200,
     ]
     assert main(["ci", "baseline"]) == 0
     place = Path(".schedprof/baselines/main")
     assert (place / "a.json").read_text() == "right"
     assert (place / "sources" / "b.jsonl").is_file()
     assert (place / "stacks" / "b.json.gz").is_file()
-
-
-def test_no_number_of_artifacts_of_forks_hides_the_baseline(forge: ForgeServer) -> None:
-    name = "schedprof-baseline"
-    forge.artifacts.append(Artifact(name, archive({"a.json": "right"})))
-    forge.artifacts += [Artifact(name, b"", repository=FORKS_ID)] * 200
-    assert main(["ci", "baseline"]) == 0
-    assert Path(".schedprof/baselines/main/a.json").read_text() == "right"
 
 
 def test_an_archive_writes_nothing_elsewhere(forge: ForgeServer) -> None:

@@ -126,14 +126,12 @@ filter_tracing()
 def test_a_share_is_judged_where_nothing_may_trace(project: Project) -> None:
     project.is_apart = True  # the kernel refuses it to this session's process for good
     project.write(REFUSED.format(tests=str(Path(__file__).parents[1])), "conftest.py")
-    project.write(
-        ALONE.replace(
-            "def test_f",
-            """@pytest.mark.schedprof("share(@comm) <= 99%")
-def test_f""",
-        )
-    )
-    result = project.run("--schedprof", "-k", "fixture")
+    project.write("""
+@pytest.mark.schedprof("share(@comm) <= 99%")
+def test_it(schedprof_scheduler):
+    schedprof_scheduler.client.submit(inc, 1).result()
+""")
+    result = project.run("--schedprof")
     result.assert_outcomes(passed=1)
     (backend,) = project.result().backends
     assert backend.backend == "cputime"

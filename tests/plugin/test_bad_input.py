@@ -105,16 +105,33 @@ WRONG_MARKERS = [
 ]
 
 
+CLUSTER = """
+@pytest.fixture
+def schedprof_cluster():
+    return {value!r}
+
+@pytest.mark.schedprof{arguments}
+def test_it(schedprof_scheduler):
+    pass
+"""
+
+
 @pytest.mark.slow
-def test_wrong_marker_is_one_error_of_its_own_test(project: Project) -> None:
+def test_wrong_marker_or_fixture_is_one_error_of_its_own_test(project: Project) -> None:
+    project.write(CLUSTER.format(value=7, arguments=""), "test_no_cluster.py")
+    project.write(CLUSTER.format(value="tcp://127.0.0.1:1", arguments="(workers=2)"), "test_own.py")
     tests = [
         f"@pytest.mark.schedprof({arguments})\ndef test_{number}(schedprof_scheduler):\n    pass\n"
         for number, (arguments, _) in enumerate(WRONG_MARKERS)
     ]
     result = project.run_test("\n".join([*tests, "def test_other():\n    pass\n"]))
-    result.assert_outcomes(errors=len(WRONG_MARKERS), passed=1)
-    for _, message in WRONG_MARKERS:
-        result.stdout.fnmatch_lines_random([message])
+    messages = [
+        *(message for _, message in WRONG_MARKERS),
+        "schedprof: the fixture schedprof_cluster returned 7; return a*",
+        "schedprof: marker keyword 'workers' has no effect here: *",
+    ]
+    result.assert_outcomes(errors=len(messages), passed=1)
+    result.stdout.fnmatch_lines_random(messages)
     assert "During handling" not in result.stdout.str()
 
 
@@ -171,28 +188,4 @@ def test_pattern_that_names_nothing_fails_and_keeps_the_profile(project: Project
     assert (unseen.subject, unseen.estimate.value) == (
         "distributed.scheduler:Scheduler.rebalance",
         0,
-    )
-
-
-CLUSTER = """
-@pytest.fixture
-def schedprof_cluster():
-    return {value!r}
-
-@pytest.mark.schedprof{arguments}
-def test_it(schedprof_scheduler):
-    pass
-"""
-
-
-def test_fixture_of_the_user_that_is_of_no_use(project: Project) -> None:
-    project.write(CLUSTER.format(value=7, arguments=""), "test_no_cluster.py")
-    project.write(CLUSTER.format(value="tcp://127.0.0.1:1", arguments="(workers=2)"))
-    result = project.run()
-    result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines_random(
-        [
-            "schedprof: the fixture schedprof_cluster returned 7; return a*",
-            "schedprof: marker keyword 'workers' has no effect here: *",
-        ]
     )

@@ -144,11 +144,6 @@ def test_a_change_of_one_percent_fails_the_test_and_tells_what_changed(
     assert function in capsys.readouterr().out.splitlines()[2]
 
 
-def _page(run: Path) -> str:
-    (page,) = run.glob("tests/*/index.html")
-    return page.read_text()
-
-
 def _newest_result(project: Project) -> Result:
     (path,) = newest(project).glob("tests/*/result.json")
     return read_record(path, Result)
@@ -171,10 +166,18 @@ def test_a_worker_of_xdist_and_a_shard_make_one_baseline(project: Project) -> No
 
 @pytest.mark.slow
 def test_a_baseline_that_cannot_be_saved_fails_the_session(project: Project) -> None:
-    result = project.run_test(tasks(count=10), *ONCE, "--schedprof-save=nowhere://bucket/main")
+    """That is said under -q too, where little else is."""
+    nowhere = "--schedprof-save=nowhere://bucket/main"
+    result = project.run_test(tasks(count=10), *ONCE, "-q", nowhere)
     result.assert_outcomes(passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["schedprof: cannot write 'nowhere://bucket/main*"])
+    result.stdout.fnmatch_lines(
+        [
+            "schedprof: artifacts of 1 profiled test: *",
+            "schedprof: page of the run: *",
+            "schedprof: cannot write 'nowhere://bucket/main*",
+        ]
+    )
     assert project.result().backends  # the run exists, so a baseline can be saved from it
 
 
@@ -207,10 +210,6 @@ def test_tests_that_only_one_side_has_are_told(project: Project) -> None:
             "vanished: test_it.py::test_tasks",
         ]
     )
-    brief = project.run(*ONCE, "-q")
-    brief.stdout.fnmatch_lines(
-        ["schedprof: artifacts of 1 profiled test: *", "schedprof: page of the run: *"]
-    )
     subset = project.run(*ONCE, "--schedprof-compare=main", "-k", "nothing")
     subset.stdout.no_fnmatch_line("*vanished*")
 
@@ -225,17 +224,18 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plugin", ["", "xdist"])
-def test_a_test_that_a_conftest_takes_away_has_not_vanished(project: Project, plugin: str) -> None:
+def test_a_test_that_a_conftest_takes_away_has_not_vanished(project: Project) -> None:
+    """Also where a worker of xdist collects."""
     project.write(tasks(count=10) + "\n\n" + tasks(name="test_other", count=10))
     project.run(*ONCE, "--schedprof-save=main").assert_outcomes(passed=2)
     project.write(LEFT_OUT, "conftest.py")
-    project.is_apart, project.plugins = bool(plugin), (plugin,) if plugin else ()
-    workers = ("-n", "1") if plugin else ()
-    compared = project.run(*ONCE, *workers, "--schedprof-compare=main")
-    compared.assert_outcomes(passed=1)
-    compared.stdout.fnmatch_lines(["compared with main: * the same in 1 test*"])
-    compared.stdout.no_fnmatch_line("vanished:*")
+    here = project.run(*ONCE, "--schedprof-compare=main")
+    project.is_apart, project.plugins = True, ("xdist",)
+    in_a_worker = project.run(*ONCE, "-n", "1", "--schedprof-compare=main")
+    for compared in (here, in_a_worker):
+        compared.assert_outcomes(passed=1)
+        compared.stdout.fnmatch_lines(["compared with main: * the same in 1 test*"])
+        compared.stdout.no_fnmatch_line("vanished:*")
 
 
 TOLD = f"thresholds from {LEAST_RUNS} earlier runs"
@@ -273,7 +273,8 @@ def test_a_directory_of_runs_gives_the_thresholds_and_says_so(
     failed.stdout.fnmatch_lines([f"  {TOLD}", "*regressed  bytecodes*SchedulerState._transition"])
     run = newest(project)
     assert f"- {TOLD}\n" in (run / "summary.md").read_text(encoding="utf-8")
-    assert TOLD in _page(run)
+    (page,) = run.glob("tests/*/index.html")
+    assert TOLD in page.read_text()
     (comparison,) = _newest_result(project).comparisons
     capsys.readouterr()
     # The run is among those of the directory by now, which then stands for the runs before it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import product
 from pathlib import Path
 
@@ -13,14 +14,6 @@ from distributed import Client, Event
 from support import INI, Project, shares_in, somebodys_scheduler
 
 from pytest_schedprof.clusters.own import LocalProcesses
-
-
-@pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
-    """Address of a scheduler that somebody else started."""
-    with somebodys_scheduler(tmp_path, "--host", "127.0.0.1") as address:
-        yield address
-
 
 GIVEN = """
 import distributed
@@ -41,16 +34,17 @@ def test_{name}(schedprof_scheduler, time):
 
 
 @pytest.mark.slow
-def test_fixture_of_the_user(project: Project, address: str) -> None:
-    values = {
-        "address": repr(address),
-        "client": f"distributed.Client({address!r}, set_as_default=False)",
-    }
-    for scope, kind in product(("function", "session"), values):
-        name = f"{scope}_{kind}"
-        body = GIVEN.format(scope=scope, value=values[kind], name=name, address=address)
-        project.write(body, f"test_{name}.py")
-    project.run("--schedprof=cputime").assert_outcomes(passed=8)
+def test_fixture_of_the_user(project: Project, tmp_path: Path) -> None:
+    with somebodys_scheduler(tmp_path, "--host", "127.0.0.1") as address:
+        values = {
+            "address": repr(address),
+            "client": f"distributed.Client({address!r}, set_as_default=False)",
+        }
+        for scope, kind in product(("function", "session"), values):
+            name = f"{scope}_{kind}"
+            body = GIVEN.format(scope=scope, value=values[kind], name=name, address=address)
+            project.write(body, f"test_{name}.py")
+        project.run("--schedprof=cputime").assert_outcomes(passed=8)
     assert len(project.run_record().tests) == 8
     for record in project.results().values():
         assert record.cluster.kind == "attached"
@@ -60,12 +54,11 @@ def test_fixture_of_the_user(project: Project, address: str) -> None:
 @pytest.fixture
 def others() -> Iterator[Client]:
     """Client of another user of the same cluster, started outside of the project."""
-    cluster = LocalProcesses(2, timeout_s=300)
-    try:
-        with Client(cluster.address, set_as_default=False) as client:
-            yield client
-    finally:
-        cluster.close()
+    with (
+        closing(LocalProcesses(2, timeout_s=300)) as cluster,
+        Client(cluster.address, set_as_default=False) as client,
+    ):
+        yield client
 
 
 @pytest.mark.slow
@@ -76,13 +69,10 @@ def test_what_others_have_on_the_scheduler_is_left_alone_and_what_is_left_is_tol
     published, kept = others.map(lambda x: x, range(2), pure=False)
     running = others.submit(lambda: Event("done").wait())
     others.publish_dataset(published, name="theirs")
-    options = (
-        f"--schedprof-cluster={others.scheduler_info()['address']}",
-        "--log-cli-level=INFO",
-    )
     result = project.run_test(
         """
 from dask import delayed
+from distributed import fire_and_forget
 
 @pytest.mark.parametrize("number", range(2))
 def test_it(schedprof_scheduler, number):
@@ -90,25 +80,19 @@ def test_it(schedprof_scheduler, number):
     assert client.list_datasets() == ("theirs",)
     client.publish_dataset(client.persist(delayed(lambda: number)()), name="mine")
     assert client.gather(client.map(lambda x: x, range(10))) == list(range(10))
+
+def test_that_leaves_a_task(schedprof_scheduler):
+    fire_and_forget(schedprof_scheduler.client.submit(time.sleep, 600))
 """,
-        *options,
+        f"--schedprof-cluster={others.scheduler_info()['address']}",
+        "--log-cli-level=INFO",
     )
-    result.assert_outcomes(passed=2)
-    result.stdout.no_fnmatch_line("*the next test gets a new cluster*")
+    result.assert_outcomes(passed=3)
+    (told,) = [line for line in result.outlines if "the next test gets a new cluster" in line]
+    assert "still knows 1 tasks" in told
     assert others.list_datasets() == ("theirs",)
     event.set()
     assert others.gather([published, kept, running]) == [0, 1, True]
-    leaving = project.run_test(
-        """
-from distributed import fire_and_forget
-
-def test_it(schedprof_scheduler):
-    fire_and_forget(schedprof_scheduler.client.submit(time.sleep, 600))
-""",
-        *options,
-    )
-    leaving.assert_outcomes(passed=1)
-    leaving.stdout.fnmatch_lines(["*the next test gets a new cluster: *still knows 1 tasks*"])
 
 
 OF_ONE_CLUSTER = """

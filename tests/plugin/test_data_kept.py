@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from support import Project, python
+from support import Project
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.store.runs import find_run
 
 
-def _schedprof(project: Project, *arguments: str) -> str:
-    """Run a command on the project, which must succeed, and return what it prints."""
-    return python("-m", "pytest_schedprof", *arguments, cwd=project.path).stdout
-
-
-KILLED = """
+@pytest.mark.slow
+def test_a_killed_session_leaves_the_tests_that_ended(
+    project: Project, apart: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.run_test("""
 RUNS = iter(range(9))
 
 @pytest.mark.schedprof(backend="cputime")
@@ -29,12 +28,8 @@ def test_killed(schedprof_scheduler):
 
 def test_never(schedprof_scheduler):
     pass
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_session_leaves_the_tests_that_ended(project: Project, apart: None) -> None:
-    project.run_test(KILLED)
+""")
+    capsys.readouterr()
     kept = find_run(project.path / ".schedprof")
     assert kept.record.exit_status is None
     assert [(test.test_id, test.outcome) for test in kept.record.tests] == [
@@ -47,12 +42,25 @@ def test_a_killed_session_leaves_the_tests_that_ended(project: Project, apart: N
     )
     (round_that_ended,) = killed.path.glob("*.speedscope.json")
     assert round_that_ended.stat().st_size > 100
-    assert "test_done" in _schedprof(project, "show", "test_done", "--run", str(kept.path))
-    _schedprof(project, "open", "--write", "--run", ".schedprof")
+    assert main(["show", "test_done", "--run", str(kept.path)]) == 0
+    assert "test_done" in capsys.readouterr().out
+    assert main(["open", "--write", "--run", str(project.path / ".schedprof")]) == 0
     assert "has not ended" in (kept.path / "index.html").read_text(encoding="utf-8")
 
 
-INTERRUPTING = """
+INTERRUPTED = """
+@pytest.mark.schedprof(backend="interrupting")
+def test_it(schedprof_scheduler):
+    burn(schedprof_scheduler, 0.2)
+"""
+
+
+@pytest.mark.slow
+def test_a_test_that_is_interrupted_while_it_is_judged_is_kept(
+    project: Project, apart: None
+) -> None:
+    """Also in a worker of pytest-xdist, which hands over what it has."""
+    (project.path / "conftest.py").write_text("""
 from pytest_schedprof.backends.cputime import CpuTimeBackend
 
 class Interrupting(CpuTimeBackend):
@@ -67,21 +75,7 @@ class Interrupting(CpuTimeBackend):
 
 def pytest_schedprof_backends():
     return {"interrupting": Interrupting}
-"""
-
-INTERRUPTED = """
-@pytest.mark.schedprof(backend="interrupting")
-def test_it(schedprof_scheduler):
-    burn(schedprof_scheduler, 0.2)
-"""
-
-
-@pytest.mark.slow
-def test_a_test_that_is_interrupted_while_it_is_judged_is_kept(
-    project: Project, apart: None
-) -> None:
-    """Also in a worker of pytest-xdist, which hands over what it has."""
-    (project.path / "conftest.py").write_text(INTERRUPTING)
+""")
     project.plugins = ("xdist",)
     result = project.run_test(INTERRUPTED, "-n1")
     assert result.ret == pytest.ExitCode.INTERRUPTED
@@ -289,6 +283,7 @@ PATCHES = {
 
 
 def test_what_a_test_left_patched_fails_that_test_alone(project: Project) -> None:
+    """What it breaks in the thread that watches its cluster fails none."""
     bodies = [
         f"""
 @pytest.mark.schedprof(backend="cputime")
@@ -299,6 +294,24 @@ def test_{name}(schedprof_scheduler, monkeypatch):
     ]
     result = project.run_test(
         f"""
+import threading
+
+@pytest.mark.schedprof(backend="cputime")
+def test_watched(schedprof_scheduler, monkeypatch):
+    seen = threading.Event()
+
+    def broken_there(*arguments, **keywords):
+        if threading.current_thread().name == "schedprof-watch":
+            seen.set()
+            raise RuntimeError("of the watch")
+        return whole(*arguments, **keywords)
+
+    whole = open
+    monkeypatch.setattr("builtins.open", broken_there)
+    assert seen.wait(60)
+    seen.clear()
+    assert seen.wait(60), "it goes on"
+
 def broken(*arguments, **keywords):
     raise RuntimeError("BROKEN")
 {"".join(bodies)}
@@ -309,7 +322,7 @@ def test_last(schedprof_scheduler):
     )
     tests = project.run_record().tests
     outcomes = {test.test_id.partition("::")[2]: test.outcome for test in tests}
-    assert outcomes["test_last"] == "passed"
+    assert outcomes["test_watched"] == outcomes["test_last"] == "passed"
     assert result.parseoutcomes().get("errors", 0) == 0
     assert result.parseoutcomes()["failed"] >= 1
     result.stdout.fnmatch_lines(["*unexpected RuntimeError: BROKEN*"])
@@ -337,32 +350,6 @@ def test_it(is_removed, tmp_path):
     broken = "schedprof: limit broken: client_bytecodes <= 1: *; see .schedprof/*/index.html"
     result.stdout.fnmatch_lines([broken, broken])
     assert len(project.results()) == 2
-
-
-def test_what_a_test_breaks_in_the_thread_that_watches_its_cluster(project: Project) -> None:
-    project.run_test(
-        """
-import threading
-
-@pytest.mark.schedprof(backend="cputime")
-def test_open(schedprof_scheduler, monkeypatch):
-    seen = threading.Event()
-
-    def broken(*arguments, **keywords):
-        if threading.current_thread().name == "schedprof-watch":
-            seen.set()
-            raise RuntimeError("BROKEN")
-        return whole(*arguments, **keywords)
-
-    whole = open
-    monkeypatch.setattr("builtins.open", broken)
-    assert seen.wait(60)
-    seen.clear()
-    assert seen.wait(60), "it goes on"
-""",
-        "-W",
-        "error",
-    ).assert_outcomes(passed=1)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 from support import Project
@@ -54,15 +55,6 @@ def test_coverage(project: Project, monkeypatch: pytest.MonkeyPatch, core: str) 
         )
 
 
-@pytest.mark.slow
-def test_only_the_last_attempt_of_rerunfailures_counts(project: Project) -> None:
-    body = GEN_CLUSTER + "    attempts.append(1)\n    assert len(attempts) > 1\n"
-    result = project.run_test(f"attempts = []\n{body}", "-p", "rerunfailures", "--reruns=1")
-    assert result.parseoutcomes() == {"passed": 1, "rerun": 1}
-    result.stdout.fnmatch_lines(["limits: 1 passed", "artifacts of 1 profiled test: *"])
-    assert [test.outcome for test in project.run_record().tests] == ["passed"]
-
-
 LATE = """
 attempts = []
 
@@ -79,13 +71,22 @@ def test_it(schedprof_scheduler, late):
 
 
 @pytest.mark.slow
-def test_an_attempt_whose_teardown_failed_does_not_count(project: Project) -> None:
-    result = project.run_test(
-        LATE, "-p", "rerunfailures", "--reruns=1", "--schedprof-save=main", "--junitxml=junit.xml"
+def test_only_the_last_attempt_of_rerunfailures_counts(project: Project) -> None:
+    """The first one failed in its body, or in its teardown."""
+    body = GEN_CLUSTER + "    attempts.append(1)\n    assert len(attempts) > 1\n"
+    project.write(f"attempts = []\n{body}", "test_body.py")
+    project.write(LATE, "test_teardown.py")
+    reruns = ("-p", "rerunfailures", "--reruns=1")
+    result = project.run(*reruns, "--schedprof-save=main", "--junitxml=junit.xml")
+    assert result.parseoutcomes() == {"passed": 3, "rerun": 2}
+    result.stdout.fnmatch_lines(
+        [
+            "limits: 1 passed, 1 skipped *",
+            "artifacts of 2 profiled tests: *",
+            "baseline 'main': 2 tests saved *",
+        ]
     )
-    assert result.parseoutcomes() == {"passed": 2, "rerun": 1}
-    result.stdout.fnmatch_lines(["baseline 'main': 1 test saved *"])
-    assert [test.outcome for test in project.run_record().tests] == ["passed"]
+    assert [test.outcome for test in project.run_record().tests] == ["passed", "passed"]
 
 
 CRASHING = """
@@ -101,12 +102,17 @@ def test_it(schedprof_scheduler):
 
 
 @pytest.mark.slow
-def test_an_attempt_whose_worker_crashed_does_not_count(project: Project) -> None:
+def test_an_attempt_whose_worker_crashed_does_not_count_and_leaves_no_files(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     project.plugins = ("xdist",)
     result = project.run_test(CRASHING, "-n1", "-p", "rerunfailures", "--reruns=1")
     assert result.parseoutcomes() == {"passed": 1, "rerun": 1}
     assert [test.outcome for test in project.run_record().tests] == ["passed"]
     result.stdout.no_fnmatch_line("*did not end*")
+    assert not list(temporary.glob("schedprof-cluster-*"))
 
 
 @pytest.mark.slow

@@ -170,6 +170,19 @@ def test_before(idle):
 async def test_beside_an_idle_one(c, s, a, b):
     await wait(c.map(inc, range(100), pure=False))
 """,
+    "test_unittest.py": """
+import dask, unittest
+
+@pytest.mark.schedprof("calls <= 1", backend="counts", rounds=3)
+class Case(unittest.TestCase):
+    def test_fails(self):
+        dask.delayed(inc)(1).compute(scheduler="sync")
+        raise AssertionError("of the body")
+
+    def test_skips(self):
+        dask.delayed(inc)(1).compute(scheduler="sync")
+        self.skipTest("in the body")
+""",
 }
 
 
@@ -192,9 +205,9 @@ def test_nothing_stays_in_dask_and_an_idle_scheduler_in_a_thread_is_no_matter(
     others = {name for name, outcome in session.outcomes.items() if outcome != "passed"}
     assert others == {
         *("test_counts[broken]", "test_elsewhere", "test_quadratic", "test_dear"),
-        *("test_limit", "test_backend", "test_samples"),
+        *("test_limit", "test_backend", "test_samples", "Case::test_fails", "Case::test_skips"),
     }
-    assert len(session.outcomes) == 24
+    assert len(session.outcomes) == 26
 
 
 @pytest.mark.parametrize("name", ["pyspy", "cputime"])
@@ -350,25 +363,10 @@ def test_only_a_marker_of_its_own_demands_a_scheduler(project: Project, apart: N
     assert len(project.results()) == 5  # with the four that failed
 
 
-FAILING = """
-import dask, unittest
-
-@pytest.mark.schedprof("calls <= 1", backend="counts", rounds=3)
-class Case(unittest.TestCase):
-    def test_fails(self):
-        dask.delayed(inc)(1).compute(scheduler="sync")
-        raise AssertionError("of the body")
-
-    def test_skips(self):
-        dask.delayed(inc)(1).compute(scheduler="sync")
-        self.skipTest("in the body")
-"""
-
-
-@pytest.mark.slow
-def test_a_test_of_unittest_that_fails_has_no_further_round(project: Project) -> None:
-    project.run_test(FAILING).assert_outcomes(failed=1, skipped=1)
-    result = project.results()["Case::test_fails"]
+def test_a_test_of_unittest_that_fails_has_no_further_round(session: Finished) -> None:
+    outcomes = session.outcomes
+    assert (outcomes["Case::test_fails"], outcomes["Case::test_skips"]) == ("failed", "skipped")
+    result = session.results()["Case::test_fails"]
     assert not result.is_whole
     assert result.backends[0].window.rounds == 1
 

@@ -96,17 +96,6 @@ class WebPage(BaseHTTPRequestHandler):
         """Keep dask's requests off the terminal."""
 
 
-@pytest.fixture(scope="module")
-def web() -> Iterator[str]:
-    """Host and port of a server that waits for its client to speak first, as HTTP servers do."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), WebPage) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
 def fault(address: str, caplog: pytest.LogCaptureFixture, timeout_s: float = 300) -> str:
     """Return the message about an address; it must come once and in time."""
     caplog.set_level(logging.WARNING)
@@ -170,8 +159,13 @@ async def test_asynchronous(schedprof_scheduler):
 
 
 @pytest.mark.slow
-def test_web_server(web: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert "that is a web server, such as the dashboard" in fault(f"tcp://{web}", caplog)
+def test_web_server(caplog: pytest.LogCaptureFixture) -> None:
+    """It waits for its client to speak first."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), WebPage) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.server_port}"
+        assert "that is a web server, such as the dashboard" in fault(address, caplog)
+        server.shutdown()
 
 
 @pytest.mark.slow

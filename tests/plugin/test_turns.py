@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import sys
 from pathlib import Path
 
 import injection
 import pytest
-from support import Project, environment_behind, wait_for
+from support import Project, environment_behind
 
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.clusters.own import LocalProcesses
@@ -44,6 +43,8 @@ def test_with_fixture(schedprof_scheduler, client):
 PLANTING = f"""
 import sys
 
+sys.path.append({str(Path(injection.__file__).parent)!r})
+
 def dask_setup(scheduler):
     # The side under test alone is changed.
     if sys.prefix == {sys.prefix!r}:
@@ -60,18 +61,14 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "bin" / "python"
 
 
-@pytest.fixture
-def planted(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a function of the scheduler under test cost 10 % more bytecodes."""
-    shutil.copy(injection.__file__, project.path)
-    preload = project.path / "planting.py"
-    preload.write_text(f"import sys; sys.path.append({str(project.path)!r})\n{PLANTING}")
-    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__PRELOAD", json.dumps([str(preload)]))
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("planted")
-def test_a_slower_function_is_found(project: Project, other: Path) -> None:
+def test_a_slower_function_is_found(
+    project: Project, other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function of the scheduler under test costs 10 % more bytecodes."""
+    preload = project.path / "planting.py"
+    preload.write_text(PLANTING)
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__PRELOAD", json.dumps([str(preload)]))
     options = (f"--schedprof-against={other}", AT_LEISURE)
     result = project.run_test(TASKS, *COUNTS, *options)
     result.assert_outcomes(failed=1)
@@ -125,11 +122,8 @@ def test_the_same_code_decides_the_same_and_relative_limits_are_held_against_the
     assert len(logs) == 2
     assert logs[0] == logs[1]
     record = project.results()["test_tasks"]
-    decided = {
-        comparison.backend: (comparison.changes, comparison.same)
-        for comparison in record.comparisons
-    }["decisions"]
-    assert decided == ((), 10)
+    (decided,) = [each for each in record.comparisons if each.backend == "decisions"]
+    assert (decided.changes, decided.same) == ((), 10)
     # Though the durations of each round are others:
     assert [backend.window.rounds for backend in record.backends] == [3, 3]
 
@@ -169,7 +163,6 @@ def test_what_was_measured_before_an_interrupt_is_kept(project: Project, other: 
     with project.running("interrupt me") as process:
         process.send_signal(signal.SIGINT)
         process.communicate()
-    wait_for(lambda: not project.processes(), "processes to end")
     record = project.result()
     assert record.outcome == "interrupted"
     assert record.comparisons[0].same > 100
@@ -177,18 +170,28 @@ def test_what_was_measured_before_an_interrupt_is_kept(project: Project, other: 
     assert read_record(kept, Result).backends[0].window.rounds == 3
 
 
-@pytest.mark.slow
-def test_what_is_not_profiled_has_no_other_side(project: Project) -> None:
-    project.write(FIXTURE.replace("@pytest.mark.schedprof\n", ""))
-    project.run(f"--schedprof-against={sys.executable}").assert_outcomes(passed=1)
-    off = project.run("--schedprof=off", f"--schedprof-against={sys.executable}")
-    off.assert_outcomes(passed=1)
+ALONE = """
+from distributed.utils_test import gen_cluster
+
+@pytest.mark.schedprof(backend="counts")
+@gen_cluster(client=True, timeout=300)
+async def test_alone(c, s, a, b):
+    await c.submit(inc, 1)
+"""
 
 
 @pytest.mark.slow
-def test_somebody_elses_scheduler_has_no_other_side(
-    project: Project, other: Path, cluster: LocalProcesses
-) -> None:
+def test_what_has_no_other_side(project: Project, other: Path, cluster: LocalProcesses) -> None:
+    """What is not profiled, a scheduler of somebody else, and one in the test's own process."""
     given = f"\n@pytest.fixture\ndef schedprof_cluster():\n    return {cluster.address!r}\n"
-    result = project.run_test(given + TASKS, f"--schedprof-against={other}")
-    result.stdout.fnmatch_lines(["*needs a second cluster like the test's*"])
+    project.write(given + TASKS, "test_given.py")
+    project.write(FIXTURE.replace("@pytest.mark.schedprof\n", ""), "test_plain.py")
+    project.write(ALONE, "test_alone.py")
+    result = project.run(f"--schedprof-against={other}")
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines_random(
+        [
+            "*needs a second cluster like the test's*",
+            "not compared: 1 test without the fixture schedprof_scheduler,*",
+        ]
+    )

@@ -152,20 +152,6 @@ def test_another_event_loop_runs_the_other_scheduler(project: Project) -> None:
     assert comparison.settings == (Setting("distributed.admin.event-loop", "uvloop", "asyncio"),)
 
 
-def test_a_test_without_the_fixture_is_told_not_to_be_compared(project: Project) -> None:
-    body = """
-from distributed.utils_test import gen_cluster
-
-@pytest.mark.schedprof
-@gen_cluster(client=True, timeout=300)
-async def test_alone(c, s, a, b):
-    await c.submit(inc, 1)
-"""
-    result = project.run_test(body, "--schedprof=counts", "--schedprof-against=workers=2")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["not compared: 1 test without the fixture schedprof_scheduler,*"])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "spec", "words"),
