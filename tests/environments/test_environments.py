@@ -285,6 +285,11 @@ def test_a_checkout_without_tags_is_no_old_release(tmp_path: Path, version: str)
     assert interpreter_for(python, tmp_path, 1.0).versions["distributed"] == version
 
 
+def test_a_python_between_two_releases_has_a_version(tmp_path: Path) -> None:
+    python = script(tmp_path, answer(python="3.15.0a5+", rest=NEW))
+    assert interpreter_for(python, tmp_path, 1.0).python == "3.15.0a5+"
+
+
 def test_this_interpreter_says_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "distributed").mkdir()
     (tmp_path / "distributed" / "__init__.py").touch()

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_schedprof.clusters.contract import ClusterRequest
-from pytest_schedprof.clusters.environments import Packages, cause_of, default_cache, read_spec
+from pytest_schedprof.clusters.environments import Packages, cause_of, read_spec
 from pytest_schedprof.clusters.fork_server import changed
 from pytest_schedprof.clusters.interpreters import session_paths
 from pytest_schedprof.clusters.options import check_known_to_dask, config_of
@@ -22,14 +22,6 @@ from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.plugin.against import OtherSettings, read_other_settings
 
 COMMIT = "distributed@git+https://example.org/distributed@" + "0123456789" * 4
-
-
-def test_without_a_home_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HOME", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("os.getuid", lambda: 2**31 - 9)  # nobody's
-    with pytest.raises(SettingsError, match="set XDG_CACHE_HOME"):
-        default_cache()
 
 
 @pytest.mark.parametrize(
