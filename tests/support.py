@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import psutil
 import pytest
 
+from pytest_schedprof.backends.contract import Backend, RawProfile
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.model.result import Result, SampledShares
 from pytest_schedprof.model.run import Run
 from pytest_schedprof.store.records import read_record
@@ -351,6 +353,22 @@ def somebodys_scheduler(path: Path, *arguments: str) -> Iterator[str]:
             assert process.poll() is None, "somebody else's scheduler was ended"
         finally:
             process.terminate()
+
+
+def recorded(
+    control: Control, backend: Backend, work: Callable[..., Any], *arguments: Any
+) -> RawProfile:
+    """What a backend recorded while the scheduler ran a function."""
+    recording = backend.start(control, timeout_s=200)
+    control.call(work, *arguments)
+    return recording.stop(timeout_s=200)
+
+
+def burn_scheduler_cpu(seconds: float, dask_scheduler: Any = None) -> None:
+    """Do in the scheduler what `burn` in test files lets it do."""
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
 
 
 def shares_in(result: Result) -> SampledShares:

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 from distributed import Client
-from support import wait_for
+from support import burn_scheduler_cpu, wait_for
 
 from pytest_schedprof import pyspy_on_scheduler, viztrace_scheduler
 from pytest_schedprof.clusters.own import LocalProcesses
@@ -24,14 +24,6 @@ from pytest_schedprof.errors import ArtifactError, ClusterError, RecordingError,
 from pytest_schedprof.measuring.profile import Block
 
 BOTH: list[Callable[..., Block[Path]]] = [pyspy_on_scheduler, viztrace_scheduler]
-
-
-def burn_here(dask_scheduler: Any = None) -> None:
-    import time
-
-    end = time.process_time() + 0.2
-    while time.process_time() < end:
-        pass
 
 
 def under_way(dask_scheduler: Any = None) -> list[str]:
@@ -48,25 +40,20 @@ def nothing_is_left(tmp_path: Path, cluster: LocalProcesses, control: Control) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("profiled", BOTH)
-def test_async_with_and_an_asynchronous_client(
+def test_an_asynchronous_client_is_refused_by_with_and_works_with_async_with(
     cluster: LocalProcesses, tmp_path: Path, profiled: Callable[..., Block[Path]]
 ) -> None:
+    path = tmp_path / "profile.json"
+
     async def main() -> None:
-        path = tmp_path / "profile.json"
-        async with Client(cluster.address, asynchronous=True) as client, profiled(path):
-            await client.run_on_scheduler(burn_here)
-
-    asyncio.run(main())
-    assert "burn_here" in (tmp_path / "profile.json").read_text()
-
-
-def test_with_and_an_asynchronous_client_says_what_to_write(cluster: LocalProcesses) -> None:
-    async def main() -> None:
-        async with Client(cluster.address, asynchronous=True):
+        async with Client(cluster.address, asynchronous=True) as client:
             with pytest.raises(SettingsError, match="use `async with`"):
-                pyspy_on_scheduler("profile.json").__enter__()
+                profiled(path).__enter__()
+            async with profiled(path):
+                await client.run_on_scheduler(burn_scheduler_cpu, 0.2)
 
     asyncio.run(main())
+    assert "burn_scheduler_cpu" in path.read_text()
 
 
 @pytest.mark.slow
@@ -77,10 +64,10 @@ def test_the_file_is_there_after_the_body_and_one_may_be_nested_in_the_other(
     inner, outer = BOTH
     with outer(tmp_path / "outer.json") as one, inner(tmp_path / "inner.json") as other:
         assert list(tmp_path.iterdir()) == []
-        client.run_on_scheduler(burn_here)
+        client.run_on_scheduler(burn_scheduler_cpu, 0.2)
     assert (one, other) == (tmp_path / "outer.json", tmp_path / "inner.json")
     for path in (one, other):
-        assert "burn_here" in path.read_text()
+        assert "burn_scheduler_cpu" in path.read_text()
         assert json.loads(path.read_text())
 
 
@@ -89,8 +76,8 @@ def test_two_of_a_kind_are_refused_and_the_first_is_kept(client: Client, tmp_pat
         first = stack.enter_context(pyspy_on_scheduler(tmp_path / "first.json"))
         with pytest.raises(RecordingError, match="another pyspy recording is under way"):
             stack.enter_context(pyspy_on_scheduler(tmp_path / "second.json"))
-        client.run_on_scheduler(burn_here)
-    assert "burn_here" in first.read_text()
+        client.run_on_scheduler(burn_scheduler_cpu, 0.2)
+    assert "burn_scheduler_cpu" in first.read_text()
     assert not (tmp_path / "second.json").exists()
 
 
@@ -99,14 +86,14 @@ def test_body_that_raises_is_not_hidden_and_its_profile_is_kept(
     client: Client, tmp_path: Path, error: BaseException
 ) -> None:
     def body() -> None:
-        client.run_on_scheduler(burn_here)
+        client.run_on_scheduler(burn_scheduler_cpu, 0.2)
         raise error
 
     with pytest.raises(type(error)) as caught, pyspy_on_scheduler(tmp_path / "profile.json"):
         body()
     assert caught.value is error
     assert not hasattr(error, "__notes__")
-    assert "burn_here" in (tmp_path / "profile.json").read_text()
+    assert "burn_scheduler_cpu" in (tmp_path / "profile.json").read_text()
 
 
 def kill(cluster: LocalProcesses, client: Client) -> None:
@@ -160,16 +147,6 @@ def test_path_that_cannot_be_written_is_told_before_the_body(
         pyspy_on_scheduler(tmp_path / name).__enter__()
 
 
-def test_relative_path_is_meant_where_the_call_was(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pyspy_on_scheduler("profile.json"):
-        (tmp_path / "elsewhere").mkdir()
-        monkeypatch.chdir("elsewhere")
-    assert (tmp_path / "profile.json").exists()
-
-
 def test_no_client_or_one_that_is_closed_or_none_at_all(cluster: LocalProcesses) -> None:
     with pytest.raises(ClusterError, match="there is no current dask client"):
         pyspy_on_scheduler("profile.json").__enter__()
@@ -182,25 +159,31 @@ def test_no_client_or_one_that_is_closed_or_none_at_all(cluster: LocalProcesses)
         pyspy_on_scheduler("profile.json", client=wrong).__enter__()
 
 
-def test_path_chooses_the_format(client: Client, tmp_path: Path) -> None:
+def test_path_chooses_the_format_and_is_meant_where_the_call_was(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("trace.html", "trace.json.gz"):
         with viztrace_scheduler(tmp_path / name, tracer_entries=20_000):
-            client.run_on_scheduler(burn_here)
-    with pyspy_on_scheduler(tmp_path / "pyspy.svg") as picture:
-        client.run_on_scheduler(burn_here)
-    assert "<svg" in picture.read_text()
-    assert "burn_here" in picture.read_text()
+            client.run_on_scheduler(burn_scheduler_cpu, 0.2)
+    monkeypatch.chdir(tmp_path)
+    with pyspy_on_scheduler("pyspy.svg"):
+        client.run_on_scheduler(burn_scheduler_cpu, 0.2)
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir("elsewhere")
+    picture = (tmp_path / "pyspy.svg").read_text()
+    assert "<svg" in picture
+    assert "burn_scheduler_cpu" in picture
     page = (tmp_path / "trace.html").read_text()
     assert page.startswith("<!DOCTYPE html>")
-    assert "burn_here" in page
-    assert b"burn_here" in gzip.decompress((tmp_path / "trace.json.gz").read_bytes())
+    assert "burn_scheduler_cpu" in page
+    assert b"burn_scheduler_cpu" in gzip.decompress((tmp_path / "trace.json.gz").read_bytes())
 
 
 def test_warnings_of_a_recording_are_logged(
     client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with viztrace_scheduler(tmp_path / "trace.json", tracer_entries=100):
-        client.run_on_scheduler(burn_here)
+        client.run_on_scheduler(burn_scheduler_cpu, 0.2)
     assert any("viztracer's buffer overflowed" in text for text in caplog.messages)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from distributed import Client
-from support import BURNED, python
+from support import BURNED, burn_scheduler_cpu, python, shares_in
 
 from pytest_schedprof import profile_scheduler
 from pytest_schedprof.clusters.own import LocalProcesses
@@ -32,23 +32,8 @@ from pytest_schedprof.store.records import read_record
 FALSE = f"share({BURNED}) <= 1%"
 
 
-def burn_scheduler_cpu(seconds: float, dask_scheduler: Any = None) -> None:
-    import time
-
-    end = time.process_time() + seconds
-    while time.process_time() < end:
-        pass
-
-
 def burn(client: Client, seconds: float) -> None:
     client.run_on_scheduler(burn_scheduler_cpu, seconds)
-
-
-def burned_share(result: Result) -> float:
-    (backend,) = result.backends
-    assert backend.shares is not None
-    names = {share.function: share.share.value for share in backend.shares.functions}
-    return sum(value for name, value in names.items() if name.endswith(":burn_scheduler_cpu"))
 
 
 @pytest.mark.slow
@@ -74,12 +59,14 @@ def test_result_and_artifacts(client: Client, tmp_path: Path) -> None:
     }
 
 
-def test_without_a_directory_nothing_is_stored(
+def test_without_a_directory_nothing_is_stored_and_the_result_is_there_after_the_body(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with profile_scheduler("counts", limits="calls(distributed.scheduler:*) <= 1000") as profile:
         burn(client, 0.1)
+        with pytest.raises(RecordingError, match="only after the `with` block"):
+            profile.result  # noqa: B018
     assert profile.result.backends[0].artifacts == ()
     assert profile.result.backends[0].costs is not None
     assert list(tmp_path.iterdir()) == []
@@ -94,7 +81,9 @@ def test_async_with_and_measure(cluster: LocalProcesses, tmp_path: Path) -> None
                     await asyncio.sleep(0.1)
             return profile.result
 
-    assert burned_share(asyncio.run(main())) == 0
+    functions = shares_in(asyncio.run(main())).functions
+    burned = [one.share.value for one in functions if one.function.endswith(":burn_scheduler_cpu")]
+    assert sum(burned) == 0
 
 
 def test_limit_that_is_broken(client: Client, tmp_path: Path) -> None:
@@ -187,12 +176,6 @@ def test_artifacts_that_cannot_be_written_are_told_and_the_result_is_there(
     assert profile.result.backends[0].costs is not None
 
 
-def test_there_is_no_result_within_the_body(client: Client) -> None:
-    refused = pytest.raises(RecordingError, match="only after the `with` block")
-    with profile_scheduler("counts") as profile, refused:
-        profile.result  # noqa: B018
-
-
 HEADER = """
 import asyncio, os
 import psutil
@@ -220,9 +203,6 @@ def arguments(process):
         return ""
 
 """
-
-UPDATE_GRAPH = "Scheduler.update_graph"
-"""The function's name in viztracer's output."""
 
 SCRIPTS = {
     # A process that is both client and scheduler has only one of each class of the agent.
@@ -283,5 +263,5 @@ def test_users_see_the_scheduler_in_their_process(tmp_path: Path, kind: str) -> 
     python("script.py", cwd=tmp_path)
     assert json.loads((tmp_path / "pyspy.json").read_text())["profiles"]
     events = json.loads((tmp_path / "viztracer.json").read_text())["traceEvents"]
-    assert any(UPDATE_GRAPH in event["name"] for event in events)
+    assert any("Scheduler.update_graph" in event["name"] for event in events)
     assert not (tmp_path / "closed.json").exists()

@@ -67,11 +67,8 @@ SAMPLERS = ("cputime", "pyspy", "tachyon")
 STEPS = {"counts": 20_000, "memray": 50_000, **dict.fromkeys(SAMPLERS, 1_500_000)}
 """Steps of the lesser twin: few for tools that see each step, many for samplers."""
 
-PATTERN = "schedprof_work:*"
-
 SINCE = {"tachyon": (3, 15)}
 """Versions of Python with which backends came."""
-
 
 BY_THE_CLOCK = ("pyspy", "tachyon", "cprofile", "viztracer")
 """Backends that charge a function also for time in which other processes had its processor."""
@@ -86,7 +83,8 @@ def marked(name: str) -> ParameterSet:
 
 @pytest.fixture(params=map(marked, BACKENDS))
 def backend(request: pytest.FixtureRequest) -> Backend:
-    return BackendRegistry().make(request.param, rate_hz=200, options={}, patterns=[PATTERN])
+    patterns = ["schedprof_work:*"]
+    return BackendRegistry().make(request.param, rate_hz=200, options={}, patterns=patterns)
 
 
 @pytest.fixture
@@ -332,11 +330,6 @@ def test_scheduler_killed_while_it_is_observed(
     wait_for(lambda: not any(child.is_running() for child in children), "its children to end")
 
 
-every_backend = pytest.mark.parametrize(
-    "backend", [*map(marked, BACKENDS + TELLING_NO_FUNCTION)], indirect=True
-)
-
-
 @pytest.mark.parametrize("backend", TELLING_NO_FUNCTION, indirect=True)
 def test_another_one_is_refused_and_nothing_is_left(control: Control, backend: Backend) -> None:
     before = control.call(hooks)
@@ -349,7 +342,7 @@ def test_another_one_is_refused_and_nothing_is_left(control: Control, backend: B
     recording.stop(timeout_s=200)
 
 
-@every_backend
+@pytest.mark.parametrize("backend", [*map(marked, BACKENDS + TELLING_NO_FUNCTION)], indirect=True)
 def test_stop_after_the_scheduler_forgot_it_is_one_clear_error(
     control: Control, backend: Backend
 ) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from at_work import inc
 from distributed import Client, scheduler, wait
 from distributed.comm import tcp
 from distributed.diagnostics.plugin import SchedulerPlugin
@@ -32,10 +33,6 @@ from pytest_schedprof.model.result import BackendResult
 
 TASKS = 50
 STATE_MACHINE = "distributed.scheduler:SchedulerState."
-
-
-def inc(number: int) -> int:
-    return number + 1
 
 
 def record(
@@ -318,26 +315,19 @@ def put_prefixes_back(dask_scheduler: Any = None) -> None:
     dask_scheduler.task_prefixes = dask_scheduler.__dict__.pop("prefixes_taken")
 
 
-def test_recordings_end_if_the_schedulers_counters_were_reset(
+def test_recordings_end_if_the_schedulers_counters_were_reset_or_cannot_be_read(
     cluster: LocalProcesses, control: Control
 ) -> None:
-    recorder, following = (counting(control) for _ in range(2))
+    reset, unread, following = (counting(control) for _ in range(3))
     with Client(cluster.address) as client:
         wait(client.map(inc, range(5), pure=False))
-        with recorder.round():
+        with reset.round():
             control.call(reset_transitions)
-    assert "counters ran backwards" in str(recorder.errors[0])
-    with following.round():
-        pass
-    assert following.errors == []
-
-
-def test_recordings_end_if_the_schedulers_counters_cannot_be_read(control: Control) -> None:
-    recorder, following = (counting(control) for _ in range(2))
-    with recorder.round():
+    assert "counters ran backwards" in str(reset.errors[0])
+    with unread.round():  # it begins, so the former has ended
         control.call(take_prefixes)
     control.call(put_prefixes_back)
-    assert "task_prefixes" in str(recorder.errors[0])
+    assert "task_prefixes" in str(unread.errors[0])
     with following.round():
         pass
     assert following.errors == []
@@ -423,11 +413,14 @@ def replace_transition(dask_scheduler: Any) -> None:
             pass
         return before(self, *args, **keywords)
 
-    SchedulerState._transition = slower  # type: ignore[method-assign]
+    names: dict[str, Any] = {"before": slower, "__name__": "made_up"}
+    text = "def made(self, *args, **keywords): return before(self, *args, **keywords)"
+    exec(text, names)
+    SchedulerState._transition = names["made"]  # type: ignore[method-assign]
 
 
 @pytest.mark.usefixtures("nothing_stays_changed")
-def test_a_function_that_takes_the_place_of_another_in_the_window(
+def test_functions_that_take_the_place_of_another_in_the_window_also_one_made_by_exec(
     cluster: LocalProcesses, control: Control
 ) -> None:
     profile = counted_beside(cluster, control, replace_transition)
@@ -437,24 +430,7 @@ def test_a_function_that_takes_the_place_of_another_in_the_window(
     assert profile.functions[name]["calls"] == before["calls"] >= 5 * TASKS
     assert profile.functions[name]["bytecodes"] >= 20 * before["calls"]
     assert profile.whole["bytecodes"] >= before["bytecodes"] + 20 * before["calls"]
-
-
-def define(dask_scheduler: Any) -> None:
-    from distributed.scheduler import SchedulerState
-
-    names: dict[str, Any] = {"before": SchedulerState._transition, "__name__": "made_up"}
-    text = "def made(self, *args, **keywords): return before(self, *args, **keywords)"
-    exec(text, names)
-    SchedulerState._transition = names["made"]  # type: ignore[method-assign]
-
-
-@pytest.mark.usefixtures("nothing_stays_changed")
-def test_a_function_that_is_defined_by_exec_in_the_window(
-    cluster: LocalProcesses, control: Control
-) -> None:
-    profile = counted_beside(cluster, control, define)
-    before = profile.functions["distributed.scheduler:SchedulerState._transition"]
-    assert profile.functions["made_up:made"]["calls"] == before["calls"] >= 5 * TASKS
+    assert profile.functions["made_up:made"]["calls"] == before["calls"]
 
 
 def import_and_call(dask_scheduler: Any) -> None:
@@ -466,44 +442,6 @@ def import_and_call(dask_scheduler: Any) -> None:
     assert "dask.layers" in sys.modules
     for _ in range(7):
         dask.layers.ArrayBlockwiseDep(((1, 1),)).__repr__()
-
-
-def test_a_module_that_is_imported_in_the_window(cluster: LocalProcesses, control: Control) -> None:
-    profile = counted_beside(cluster, control, import_and_call)
-    assert profile.functions["dask.layers:ArrayBlockwiseDep.__init__"]["calls"] == 7
-    body = profile.functions["dask.layers:<module>"]
-    assert body["calls"] == 1
-    assert body["bytecodes"] > 100
-
-
-def do_nothing(dask_scheduler: Any) -> None:
-    pass
-
-
-@pytest.fixture(scope="module")
-def alone(cluster: LocalProcesses) -> CostProfile:
-    """Costs of a window in which nothing is changed."""
-    with Control(cluster.address) as control:
-        return counted_beside(cluster, control, do_nothing)
-
-
-@pytest.mark.slow
-def test_importing_moves_no_other_figure(
-    cluster: LocalProcesses, control: Control, alone: CostProfile
-) -> None:
-    profile = counted_beside(cluster, control, import_alone)
-    assert of_the_state_machine(profile) == of_the_state_machine(alone)
-    imported = {name for name in profile.functions if name.startswith("dask.layers:")}
-    assert imported == {"dask.layers:<module>"}
-
-
-def import_alone(dask_scheduler: Any) -> None:
-    import sys
-
-    sys.modules.pop("dask.layers", None)
-    import dask.layers
-
-    assert dask.layers
 
 
 class Watching(SchedulerPlugin):
@@ -552,18 +490,6 @@ def work_in_thread(dask_scheduler: Any) -> None:
         dask.utils.parse_bytes("1 kiB")
 
 
-@pytest.mark.slow
-def test_other_threads_are_not_counted(
-    cluster: LocalProcesses, control: Control, alone: CostProfile
-) -> None:
-    beside = counted_beside(cluster, control, work_in_thread)
-    assert beside.functions["dask.utils:parse_bytes"]["calls"] == 3
-    per_call = beside.functions["dask.utils:parse_bytes"]["bytecodes"] / 3
-    assert 10 < per_call < 1000
-    assert not any("work_in_thread.<locals>.work" in name for name in beside.functions)
-    assert of_the_state_machine(beside) == of_the_state_machine(alone)
-
-
 def copy_deeply(dask_scheduler: Any) -> None:
     import copy
 
@@ -571,16 +497,55 @@ def copy_deeply(dask_scheduler: Any) -> None:
         copy.deepcopy([[1, 2], [3, 4]])
 
 
+def do_more(dask_scheduler: Any) -> None:
+    import_and_call(dask_scheduler)
+    copy_deeply(dask_scheduler)
+    work_in_thread(dask_scheduler)
+
+
+@pytest.fixture(scope="module")
+def beside(cluster: LocalProcesses) -> CostProfile:
+    """Costs of a window in which the scheduler also imports, copies, and works in a thread."""
+    with Control(cluster.address) as control:
+        return counted_beside(cluster, control, do_more)
+
+
 @pytest.mark.slow
-def test_a_deep_copy_is_work(cluster: LocalProcesses, control: Control) -> None:
-    profile = counted_beside(cluster, control, copy_deeply)
-    assert profile.functions["copy:deepcopy"]["calls"] >= 300
+def test_what_else_happens_in_the_window_moves_no_figure_of_the_state_machine(
+    cluster: LocalProcesses, control: Control, beside: CostProfile
+) -> None:
+    alone = counted_beside(cluster, control, lambda dask_scheduler: None)
+    assert of_the_state_machine(beside) == of_the_state_machine(alone)
+
+
+@pytest.mark.slow
+def test_a_module_that_is_imported_in_the_window(beside: CostProfile) -> None:
+    called = "dask.layers:ArrayBlockwiseDep.__init__"
+    assert beside.functions[called]["calls"] == 7
+    body = beside.functions["dask.layers:<module>"]
+    assert body["calls"] == 1
+    assert body["bytecodes"] > 100
+    imported = {name for name in beside.functions if name.startswith("dask.layers:")}
+    assert {name for name in imported if not name.startswith(called)} == {"dask.layers:<module>"}
+
+
+@pytest.mark.slow
+def test_other_threads_are_not_counted(beside: CostProfile) -> None:
+    assert beside.functions["dask.utils:parse_bytes"]["calls"] == 3
+    per_call = beside.functions["dask.utils:parse_bytes"]["bytecodes"] / 3
+    assert 10 < per_call < 1000
+    assert not any("work_in_thread.<locals>.work" in name for name in beside.functions)
+
+
+@pytest.mark.slow
+def test_a_deep_copy_is_work(beside: CostProfile) -> None:
+    assert beside.functions["copy:deepcopy"]["calls"] >= 300
     others = sum(
         costs["bytecodes"]
-        for name, costs in profile.functions.items()
+        for name, costs in beside.functions.items()
         if is_work(name) and name != "copy:deepcopy"
     )
-    assert profile.whole["bytecodes"] == others + profile.functions["copy:deepcopy"]["bytecodes"]
+    assert beside.whole["bytecodes"] == others + beside.functions["copy:deepcopy"]["bytecodes"]
 
 
 def test_a_start_that_is_interrupted_leaves_everything_as_it_was(

@@ -11,6 +11,7 @@ import pytest
 
 from pytest_schedprof.agent.choice import Choice
 from pytest_schedprof.agent.counted import Callers, lines_of
+from pytest_schedprof.agent.counts import COUNTER
 from pytest_schedprof.agent.monitoring import Monitor, monitoring
 from pytest_schedprof.agent.names import functions_of
 from pytest_schedprof.agent.opcodes import Opcodes
@@ -51,23 +52,22 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("detailed")
 
 
-def counted(module: ModuleType) -> tuple[Callers, Monitor | Opcodes, dict[str, CodeType]]:
-    callers = Callers()
-    kind = Monitor if monitoring() else Opcodes
-    counter: Monitor | Opcodes = kind(
-        Choice([module.__name__]), [], bytecodes=True, callers=callers
-    )
+def counted(
+    module: ModuleType, callers: Callers | None
+) -> tuple[Monitor | Opcodes, dict[str, CodeType]]:
+    counter = COUNTER(Choice([module.__name__]), [], bytecodes=True, callers=callers)
     assert counter.begin()
     try:
         module.main()
     finally:
         sys.settrace(None)
         counter.end()
-    return callers, counter, dict(functions_of(module))
+    return counter, dict(functions_of(module))
 
 
 def test_each_call_has_its_caller(module: ModuleType) -> None:
-    callers, counter, functions = counted(module)
+    callers = Callers()
+    counter, functions = counted(module, callers)
     named = callers.by_name({f"detailed:{name}": [code] for name, code in functions.items()})
     assert named["detailed:leaf"] == {"detailed:items": 1, "detailed:once": 1, "detailed:thrice": 3}
     assert named["detailed:items"] == {"detailed:main": 1}
@@ -76,7 +76,7 @@ def test_each_call_has_its_caller(module: ModuleType) -> None:
 
 
 def test_lines_sum_to_the_bytecodes_and_tell_the_loop(module: ModuleType) -> None:
-    _, counter, functions = counted(module)
+    counter, functions = counted(module, Callers())
     for code in functions.values():
         lines = lines_of([code], [counter.executed(code)])
         assert sum(lines.values()) == counter.bytecodes_of(code)
@@ -89,13 +89,6 @@ def test_lines_sum_to_the_bytecodes_and_tell_the_loop(module: ModuleType) -> Non
 
 @pytest.mark.skipif(monitoring() is not None, reason="sys.monitoring counts each jump anyway")
 def test_without_details_only_sums_are_kept(module: ModuleType) -> None:
-    plain = Opcodes(Choice(["detailed"]), [], bytecodes=True)
-    plain.begin()
-    try:
-        module.main()
-    finally:
-        sys.settrace(None)
-        plain.end()
-    (code,) = (code for name, code in functions_of(module) if name == "leaf")
-    assert plain.bytecodes_of(code) > 0
-    assert plain.executed(code) == {}
+    counter, functions = counted(module, callers=None)
+    assert counter.bytecodes_of(functions["leaf"]) > 0
+    assert counter.executed(functions["leaf"]) == {}

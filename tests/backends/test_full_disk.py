@@ -18,12 +18,10 @@ from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.errors import RecordingError
 
-KILOBYTES = 400
-
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with small_disk(tmp_path_factory.mktemp("mounted") / "small", KILOBYTES) as place:
+    with small_disk(tmp_path_factory.mktemp("mounted") / "small", kilobytes=400) as place:
         yield place
 
 

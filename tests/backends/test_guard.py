@@ -43,15 +43,15 @@ def test_profiler_of_a_dead_scheduler_is_killed(profiler: subprocess.Popen[bytes
         wait_for(lambda: zombie.status() == psutil.STATUS_ZOMBIE, "the scheduler to die")
         with watch(scheduler.pid, profiler.pid) as watchdog:
             wait_for(lambda: profiler.poll() is not None, "the profiler to be killed")
-            assert watchdog.stdin is not None
-            watchdog.stdin.close()  # as the kernel does after the last thread has ended
-            assert watchdog.wait(60) == 0
+            # It closes the pipe, as the kernel does after the last thread has ended.
+            watchdog.communicate(timeout=60)
+            assert watchdog.returncode == 0
 
 
 @contextmanager
-def program(source: str, *arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+def program(source: str) -> Iterator[subprocess.Popen[bytes]]:
     """A program at work, which has printed its first line."""
-    command = [sys.executable, "-c", source, *map(str, arguments)]
+    command = [sys.executable, "-c", source]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
@@ -101,9 +101,8 @@ def test_pyspy_ends_after_the_process_was_killed(tmp_path: Path, delay_s: float)
             time.sleep(delay_s)  # it is killed between samples, or in one
             scheduler.kill()
             profiler.wait(60)
-            assert watchdog.stdin is not None
-            watchdog.stdin.close()
-            assert watchdog.wait(60) == 0
+            watchdog.communicate(timeout=60)
+            assert watchdog.returncode == 0
 
 
 @pytest.mark.parametrize("stopped", [False, True])
@@ -127,25 +126,16 @@ def test_scheduler_that_is_held_for_good_is_freed_and_one_held_again_and_again_i
     """A profiler that cannot keep up holds the scheduler at each check."""
     in_haste = SOURCE.replace("POLL_S = 0.5", "POLL_S = 0.02")
     in_haste = in_haste.replace("FROZEN_S = 5.0", "FROZEN_S = 2.0")
-    with held() as scheduler, watch(scheduler, profiler.pid, in_haste) as watchdog:
-        for _ in range(150):
-            let_go(scheduler)
-            hold(scheduler)
-            time.sleep(0.02)  # a profiler takes time for a sample
-        assert watchdog.poll() is None
-        assert watchdog.wait(60) == guard.FORCED
+    with program("print(flush=True)\ninput()") as scheduler:
+        hold(scheduler.pid)
+        with watch(scheduler.pid, profiler.pid, in_haste) as watchdog:
+            for _ in range(150):
+                let_go(scheduler.pid)
+                hold(scheduler.pid)
+                time.sleep(0.02)  # a profiler takes time for a sample
+            assert watchdog.poll() is None
+            assert watchdog.wait(60) == guard.FORCED
     assert profiler.wait(60) == -signal.SIGKILL
-
-
-@contextmanager
-def held() -> Iterator[int]:
-    """Yield the PID of a process that this one holds."""
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        hold(process.pid)
-        try:
-            yield process.pid
-        finally:
-            process.kill()
 
 
 PTRACE_ATTACH, PTRACE_DETACH = 16, 17

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import recorded
 
 from pytest_schedprof.agent.names import find_functions, name_places
 from pytest_schedprof.backends.registry import BackendRegistry
@@ -47,9 +48,8 @@ def test_a_function_of_any_name_can_be_profiled(control: Control, name: str) -> 
     expected = len(NAMES) - (name == "pyspy")  # which does not show the longest name
     seen: set[str] = set()
     for _ in range(20):  # a sampler that waits for a processor may miss a function
-        recording = backend.start(control, timeout_s=200)
-        control.call(run_named, list(NAMES), SECONDS)
-        profile = backend.read(recording.stop(timeout_s=200).content, control.name_places)
+        raw = recorded(control, backend, run_named, list(NAMES), SECONDS)
+        profile = backend.read(raw.content, control.name_places)
         if name in ("counts", "memray"):  # of known modules, or with memory
             return
         if isinstance(profile, SampleProfile):
@@ -65,9 +65,8 @@ def test_a_function_of_any_name_can_be_profiled(control: Control, name: str) -> 
 def test_a_file_whose_name_is_not_utf_8_can_be_profiled(control: Control) -> None:
     for name in ("counts", "cprofile", "cputime"):  # viztracer ends the process
         backend = BackendRegistry().make(name, rate_hz=100, options={})
-        recording = backend.start(control, timeout_s=200)
-        control.call(run_named, ["a\udcff"], SECONDS)
-        profile = backend.read(recording.stop(timeout_s=200).content, control.name_places)
+        raw = recorded(control, backend, run_named, ["a\udcff"], SECONDS)
+        profile = backend.read(raw.content, control.name_places)
         if name == "cprofile":  # which misses no call, and leaves no module out
             assert isinstance(profile, CostProfile)
             assert any(re.match("schedprof-0:(?!<module>)", called) for called in profile.functions)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import closing
 from itertools import product
 from math import log
 from statistics import fmean
 from typing import Any, NamedTuple
 
 import pytest
+from at_work import inc
 from distributed import Client, wait
 
 from pytest_schedprof import profile_scheduler
@@ -51,10 +53,6 @@ class Window(NamedTuple):
     def is_quiet(self) -> bool:
         """Whether the scheduler had a processor most of the time."""
         return self.wall < 1.2 * self.cpu
-
-
-def inc(number: int) -> int:
-    return number + 1
 
 
 def plant(seconds: float, dask_scheduler: Any = None) -> None:
@@ -138,17 +136,14 @@ def test_a_known_cost_is_within_the_bounds() -> None:
     """Windows are run until it is certain; bounds of another cost must not hold."""
     runs: list[dict[str, Window]] = []
     cluster = SimulatedCluster(4, timeout_s=200, options={"duration": "0s"})
-    try:
-        with Client(cluster.address) as client:
-            client.run_on_scheduler(plant, seconds=1.5e-3)
-            wait(client.map(inc, range(TASKS), pure=False))
-            client.run_on_scheduler(planted_cost)
-            verdicts: dict[str, bool | None] = dict.fromkeys(BACKENDS)
-            while None in verdicts.values() and len(runs) < MOST:
-                runs.append(observed(client))
-                verdicts = {name: verdict(run[name].holds() for run in runs) for name in BACKENDS}
-    finally:
-        cluster.close()
+    with closing(cluster), Client(cluster.address) as client:
+        client.run_on_scheduler(plant, seconds=1.5e-3)
+        wait(client.map(inc, range(TASKS), pure=False))
+        client.run_on_scheduler(planted_cost)
+        verdicts: dict[str, bool | None] = dict.fromkeys(BACKENDS)
+        while None in verdicts.values() and len(runs) < MOST:
+            runs.append(observed(client))
+            verdicts = {name: verdict(run[name].holds() for run in runs) for name in BACKENDS}
     assert all(verdicts.values()), (verdicts, runs)
     # By the clock, bounds are wide where the scheduler waited for a processor: they hold for more.
     narrow = {"cputime": runs, "pyspy": [run for run in runs if run["pyspy"].is_quiet]}

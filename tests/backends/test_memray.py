@@ -6,16 +6,17 @@ import asyncio
 import os
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import distributed.scheduler
 import pytest
-from support import Project
+from support import Project, recorded
 
 from pytest_schedprof.agent import memory as agent
 from pytest_schedprof.agent.recordings import OwnProcess
-from pytest_schedprof.backends.contract import Backend, RawProfile
+from pytest_schedprof.backends.contract import Backend
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
@@ -52,12 +53,6 @@ def held_and_kept(dask_scheduler: Any = None) -> None:
 
 def give_back(dask_scheduler: Any = None) -> None:
     del dask_scheduler.kept_by_the_test
-
-
-def recorded(control: Control, backend: Backend, work: Any) -> RawProfile:
-    recording = backend.start(control, timeout_s=200)
-    control.call(work)
-    return recording.stop(timeout_s=200)
 
 
 def measured(control: Control, work: Any, **options: object) -> CostProfile:
@@ -134,15 +129,14 @@ def test_the_flame_graph_shows_the_functions(control: Control) -> None:
 def test_no_file_is_there_while_it_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    cluster = LocalProcesses(0, timeout_s=200)
-    try:
-        with Control(cluster.address) as control:
-            before = everything_in(tmp_path)
-            recording = memray().start(control, timeout_s=200)
-            assert everything_in(tmp_path) == before
-            assert recording.stop(timeout_s=200).content
-    finally:
-        cluster.close()
+    with (
+        closing(LocalProcesses(0, timeout_s=200)) as cluster,
+        Control(cluster.address) as control,
+    ):
+        before = everything_in(tmp_path)
+        recording = memray().start(control, timeout_s=200)
+        assert everything_in(tmp_path) == before
+        assert recording.stop(timeout_s=200).content
 
 
 def everything_in(directory: Path) -> set[str]:

@@ -6,19 +6,24 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
-import sysconfig
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from hardening import KILL, drop_sys_ptrace, filter_tracing, protect
-from support import environment_behind, wait_for
+from support import (
+    burn_scheduler_cpu,
+    environment_behind,
+    recorded,
+    somebodys_scheduler,
+    wait_for,
+)
+from test_instructions import holds
 
 from pytest_schedprof.agent import pyspy as agent
 from pytest_schedprof.backends import pyspy, remote
@@ -38,14 +43,6 @@ from pytest_schedprof.judge.verdicts import judge
 from pytest_schedprof.model.limit import LimitResult, Verdict
 
 
-def burn(dask_scheduler: Any = None) -> None:
-    import time
-
-    end = time.process_time() + 0.3
-    while time.process_time() < end:
-        pass
-
-
 def refusal(control: Control) -> str:
     with pytest.raises(BackendNotPermittedError) as caught:
         PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=200)
@@ -53,19 +50,18 @@ def refusal(control: Control) -> str:
     return str(caught.value)
 
 
-def test_filter_is_named_with_what_mends_it(hardened: Control) -> None:
+def test_filter_is_named_with_what_mends_it_and_the_scheduler_survives_one_that_kills(
+    hardened: Control,
+) -> None:
     hardened.call(drop_sys_ptrace)
     hardened.call(filter_tracing)
     message = refusal(hardened)
     assert "a seccomp filter there refuses ptrace (EPERM) and process_vm_readv" in message
     assert "Operation not permitted" in message  # py-spy's own message
     assert "cputime and counts need no permission" in message
-
-
-def test_filter_that_kills_is_named_and_the_scheduler_lives(hardened: Control) -> None:
     hardened.call(filter_tracing, KILL)
     assert "a seccomp filter there refuses ptrace (SIGSYS)" in refusal(hardened)
-    hardened.call(burn)
+    hardened.call(burn_scheduler_cpu, 0.3)
 
 
 def test_protected_process_is_told_from_a_filtered_one(hardened: Control) -> None:
@@ -81,31 +77,18 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def scheduler_without_pyspy(tmp_path: Path) -> Iterator[str]:
-    """A scheduler in an environment that has distributed but no py-spy."""
-    environment_behind(tmp_path / "env")
-    python = tmp_path / "env" / "bin" / "python"
-    file = tmp_path / "scheduler.json"
-    command = [str(python), "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--port", "0"]
-    with subprocess.Popen(
-        [*command, "--host", "127.0.0.1", "--scheduler-file", str(file)],
-        env={**os.environ, "PATH": "/usr/bin:/bin"},
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        try:
-            wait_for(lambda: file.exists() and file.read_text().endswith("}"), "the scheduler")
-            yield json.loads(file.read_text())["address"]
-        finally:
-            process.terminate()
-
-
 def test_a_missing_pyspy_is_refused_with_the_remedy_and_a_broken_one_with_its_reason(
-    scheduler_without_pyspy: str, tmp_path: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    environment_behind(tmp_path / "env")
     backend, directory = PySpyBackend(rate_hz=200, options={}), tmp_path / "env" / "bin"
+    monkeypatch.setattr(sys, "executable", str(directory / "python"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
     remedy = rf"is not installed where .*there: {directory}/python -m pip install py-spy$"
-    with Control(scheduler_without_pyspy) as control:
+    with (
+        somebodys_scheduler(tmp_path, "--host", "127.0.0.1") as address,
+        Control(address) as control,
+    ):
         with pytest.raises(BackendNotInstalledError, match=remedy):
             backend.start(control, timeout_s=200)
         (directory / "py-spy").write_bytes(b"\x7fELF but no program")
@@ -120,11 +103,9 @@ def test_a_missing_pyspy_is_refused_with_the_remedy_and_a_broken_one_with_its_re
 )
 def test_each_mode_records(control: Control, option: str) -> None:
     backend = PySpyBackend(rate_hz=200, options={option: "true"})
-    recording = backend.start(control, timeout_s=200)
-    control.call(burn)
-    raw = recording.stop(timeout_s=200)
+    raw = recorded(control, backend, burn_scheduler_cpu, 0.3)
     profile = backend.read(raw.content, control.name_places)
-    assert any(name.endswith(":burn") for stack in profile.stacks for name in stack)
+    assert any(name.endswith(":burn_scheduler_cpu") for stack in profile.stacks for name in stack)
     assert profile.mode == ("" if option == "functions" else option)
     assert backend.settings[option] is True
 
@@ -149,7 +130,7 @@ def test_pyspy_that_ends_halfway_is_no_profile_of_the_window(
     options = {} if number else {"extra": "--duration 3"}  # it stops by itself
     recording = PySpyBackend(rate_hz=100, options=options).start(control, timeout_s=200)
     profiler = profiler_of(cluster)
-    control.call(burn)
+    control.call(burn_scheduler_cpu, 0.3)
     profiler.send_signal(number)
     wait_for(lambda: profiler.status() == psutil.STATUS_ZOMBIE, "py-spy to end")
     words = "ended before the window did" + ("" if number else r".*Samples: \d+ Errors")
@@ -162,13 +143,12 @@ def test_pictures_are_made_of_the_same_samples(control: Control, name: str) -> N
     formats = "speedscope flamegraph"
     backend = BackendRegistry().make(name, rate_hz=200, options={"formats": formats})
     assert backend.settings["formats"] == formats.split()
-    recording = backend.start(control, timeout_s=200)
-    control.call(burn)
-    content = recording.stop(timeout_s=200).content
+    content = recorded(control, backend, burn_scheduler_cpu, 0.3).content
     extras = backend.extras(content)
     assert list(extras) == [f"{name}.svg"]
-    (title,) = re.findall(r"<title>burn \(.*: (\d+) samples", extras[f"{name}.svg"].decode())
-    assert int(title) == sampled(content, "burn") > 3
+    title = r"<title>burn_scheduler_cpu \(.*: (\d+) samples"
+    (samples,) = re.findall(title, extras[f"{name}.svg"].decode())
+    assert int(samples) == sampled(content, "burn_scheduler_cpu") > 3
 
 
 def sampled(content: bytes, name: str) -> int:
@@ -185,9 +165,8 @@ def test_idle_threads_are_sampled_where_that_is_asked_for(control: Control) -> N
     seen = []
     for options in ({}, {"idle": True}):
         backend = PySpyBackend(rate_hz=100, options=options)
-        recording = backend.start(control, timeout_s=200)
-        control.call(burn)
-        threads = read_speedscope(recording.stop(timeout_s=200).content).threads
+        raw = recorded(control, backend, burn_scheduler_cpu, 0.3)
+        threads = read_speedscope(raw.content).threads
         names = ("MainThread", "schedprof-parent", "nap")
         seen.append(
             {sum(len(one.stacks) for one in threads if name in one.thread) for name in names}
@@ -216,7 +195,7 @@ def test_py_spy_gets_whole_rates_only() -> None:
 def test_rate_that_pyspy_cannot_keep_is_told_with_one_that_it_can(control: Control) -> None:
     recording = PySpyBackend(rate_hz=100_000, options={}).start(control, timeout_s=200)
     for _ in range(5):
-        control.call(burn)
+        control.call(burn_scheduler_cpu, 0.3)
     raw = recording.stop(timeout_s=60)
     (warning,) = [text for text in raw.warnings if "s behind: of 100000 samples per second" in text]
     assert raw.doubt.startswith(warning)
@@ -266,9 +245,8 @@ def collect(dask_scheduler: Any = None) -> None:
 
 def verdict_on_collector(control: Control, options: dict[str, object]) -> LimitResult:
     backend = PySpyBackend(rate_hz=200, options=options)
-    recording = backend.start(control, timeout_s=200)
-    control.call(collect)
-    profile = backend.read(recording.stop(timeout_s=200).content, control.name_places)
+    raw = recorded(control, backend, collect)
+    profile = backend.read(raw.content, control.name_places)
     grounds = shares_of([[profile]], drift=backend.drift)
     return judge(parse_limit("share(@gc) <= 10%"), grounds, [])
 
@@ -276,18 +254,8 @@ def verdict_on_collector(control: Control, options: dict[str, object]) -> LimitR
 @pytest.mark.slow
 def test_collector_is_judged_where_it_is_seen(control: Control) -> None:
     result = verdict_on_collector(control, {"native": True})
-    if has_symbols():
-        assert result.verdict is Verdict.FAIL
-    else:
-        assert result.verdict is Verdict.INCONCLUSIVE
-
-
-def has_symbols() -> bool:
-    """Return whether the interpreter's binary contains the names of its internal functions."""
-    name = sysconfig.get_config_var("INSTSONAME") or ""
-    library = Path(sysconfig.get_config_var("LIBDIR") or "") / name
-    binary = library if library.is_file() else Path(sys.executable).resolve()
-    return b"gc_collect_main" in binary.read_bytes()
+    is_seen = holds(b"gc_collect_main")
+    assert result.verdict is (Verdict.FAIL if is_seen else Verdict.INCONCLUSIVE)
 
 
 def test_collector_that_is_not_seen_is_not_judged(control: Control) -> None:
@@ -301,9 +269,7 @@ def test_file_comes_back_whole_in_pieces_with_qualified_names(
 ) -> None:
     monkeypatch.setattr(remote, "CHUNK_BYTES", 1000)
     backend = PySpyBackend(rate_hz=200, options={})
-    recording = backend.start(control, timeout_s=200)
-    control.call(burn)
-    content = recording.stop(timeout_s=200).content
+    content = recorded(control, backend, burn_scheduler_cpu, 0.3).content
     assert len(content) > 3000
     assert json.loads(content)["profiles"]
     names = {n for stack in backend.read(content, control.name_places).stacks for n in stack}
@@ -322,7 +288,7 @@ def test_pyspy_that_does_not_end_is_killed_and_the_scheduler_goes_on(
     with pytest.raises(RecordingError, match=r"did not end within|lay stopped"):
         recording.stop(timeout_s=0.5)
     assert not profiler.is_running()
-    control.call(burn)
+    control.call(burn_scheduler_cpu, 0.3)
     assert psutil.Process(cluster.pid).status() != psutil.STATUS_STOPPED
 
 
@@ -336,7 +302,7 @@ def test_scheduler_that_is_left_stopped_is_freed_by_the_watchdog(
     stop_while_it_holds(own_cluster)
     with pytest.raises(RecordingError, match="lay stopped for seconds; py-spy was killed"):
         recording.stop(timeout_s=200)
-    hardened.call(burn)
+    hardened.call(burn_scheduler_cpu, 0.3)
     assert not psutil.Process(own_cluster.pid).children()
     assert not list(temporary.glob("schedprof-*"))
 
@@ -365,40 +331,30 @@ def watchdog_of(cluster: LocalProcesses) -> psutil.Process:
 
 
 @pytest.mark.slow
-def test_watchdog_that_does_not_answer_is_killed_and_the_scheduler_goes_on(
+def test_watchdog_holds_nothing_of_the_schedulers_open_and_is_killed_if_it_does_not_answer(
     cluster: LocalProcesses, control: Control
 ) -> None:
     recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=200)
     watchdog = watchdog_of(cluster)
+    # Otherwise, whoever reads a session's output to its end would wait for the watchdog.
+    places = Path(f"/proc/{watchdog.pid}/fd")
+    assert [os.readlink(places / number) for number in "12"] == ["/dev/null"] * 2
     watchdog.suspend()
     raw = recording.stop(timeout_s=200)
     warnings = [text for text in raw.warnings if "behind" not in text]  # slow machines add those
     assert warnings == ["py-spy's watchdog did not answer and was killed"]
     assert not watchdog.is_running()
-    control.call(burn)
+    control.call(burn_scheduler_cpu, 0.3)
 
 
-def test_watchdog_holds_nothing_open_that_is_the_schedulers(
-    cluster: LocalProcesses, control: Control
-) -> None:
-    """Otherwise, whoever reads a session's output to its end would wait for the watchdog."""
-    recording = PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=200)
-    places = Path(f"/proc/{watchdog_of(cluster).pid}/fd")
-    assert [os.readlink(places / number) for number in "12"] == ["/dev/null"] * 2
-    recording.abandon(timeout_s=200)
-
-
-@pytest.mark.parametrize("lost", ["scheduler", "client"])
 def test_recording_has_no_file_that_could_be_left(
-    temporary: Path, own_cluster: LocalProcesses, lost: str
+    temporary: Path, own_cluster: LocalProcesses
 ) -> None:
-    """Whoever dies, and with the watchdog killed before."""
+    """Though its watchdog was killed and its client is gone."""
     with Control(own_cluster.address) as control:
         PySpyBackend(rate_hz=100, options={}).start(control, timeout_s=200)
         watchdog_of(own_cluster).kill()
         assert not list(temporary.glob("schedprof-*/profile"))
-        if lost == "scheduler":
-            psutil.Process(own_cluster.pid).kill()
     own_cluster.close()
     assert not list(temporary.iterdir())
 
@@ -411,29 +367,29 @@ def test_warnings_and_verdicts_on_pyspys_own_words() -> None:
         pyspy.quality("Samples: 40 Errors: 60")
 
 
+def seen_beside(work: Callable[[threading.Event], object], times: int) -> list[tuple[int, bool]]:
+    """What so many beacons saw beside a thread that does this work until the event is set."""
+    over = threading.Event()
+    thread = threading.Thread(target=work, args=(over,))
+    thread.start()
+    seen = [agent.watched_beacon(agent.BEACON_S) for _ in range(times)]
+    over.set()
+    thread.join()
+    return seen
+
+
 @pytest.mark.skipif(not agent.COUNTS_HOLDS, reason="this system does not count stops of a thread")
 def test_turns_of_another_thread_are_not_taken_for_stops_by_py_spy() -> None:
-    over = threading.Event()
-
-    def work() -> None:
+    def work(over: threading.Event) -> None:
         while not over.is_set():
             sum(range(1000))
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    seen = [agent.watched_beacon(agent.BEACON_S) for _ in range(200)]
-    over.set()
-    thread.join()
+    seen = seen_beside(work, times=200)
     assert sum(stops for stops, _ in seen) > agent.TICKS
     assert sum(stops for stops, is_sure in seen if is_sure) < agent.TICKS
 
 
 def test_idle_threads_do_not_delay_the_proof() -> None:
     """Threads that wait, such as the pools of earlier tests, cannot take the interpreter."""
-    over = threading.Event()
-    thread = threading.Thread(target=over.wait)
-    thread.start()
-    seen = [agent.watched_beacon(agent.BEACON_S) for _ in range(50)]
-    over.set()
-    thread.join()
+    seen = seen_beside(threading.Event.wait, times=50)
     assert sum(is_sure for _, is_sure in seen) > 25

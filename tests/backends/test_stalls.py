@@ -9,6 +9,7 @@ from time import perf_counter, thread_time
 from typing import Any
 
 import pytest
+from at_work import inc
 from distributed import Client, wait
 from injection import plant, uproot
 
@@ -25,7 +26,6 @@ from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.result import MeasuredCosts
 from pytest_schedprof.report.tables import describe
 
-TASKS = 50
 MODULE = "distributed.scheduler"
 FINISHED = f"{MODULE}:Scheduler.handle_task_finished"
 
@@ -58,17 +58,13 @@ def client(cluster: SimulatedCluster) -> Iterator[Client]:
 
 
 def restore(client: Client) -> None:
-    for module in (MODULE, "distributed.stealing"):
-        client.run_on_scheduler(uproot, module=module)
-
-
-def inc(number: int) -> int:
-    return number + 1
+    client.run_on_scheduler(uproot, module=MODULE)
+    client.run_on_scheduler(in_tables)
 
 
 def work(client: Client) -> None:
     with client.as_current():
-        wait(client.map(inc, range(TASKS), pure=False), timeout=60)
+        wait(client.map(inc, range(50), pure=False), timeout=60)
 
 
 def recorded(control: Control, client: Client, body: Callable[[Client], None] = work) -> Recorder:
@@ -91,7 +87,7 @@ def longest(costs: MeasuredCosts) -> dict[str, float]:
     return {function.function: function.total["stall"] for function in costs.functions}
 
 
-def burnt(client: Client, statement: str, qualname: str = "Scheduler.handle_task_finished") -> None:
+def burnt(client: Client, statement: str) -> None:
     """Change a function so that its next call does something once."""
 
     def again(dask_scheduler: Any = None) -> None:
@@ -101,7 +97,9 @@ def burnt(client: Client, statement: str, qualname: str = "Scheduler.handle_task
             delattr(Scheduler, "burnt")
 
     client.run_on_scheduler(again)
+    qualname = FINISHED.partition(":")[2]
     client.run_on_scheduler(plant, module=MODULE, qualname=qualname, statement=statement)
+    client.run_on_scheduler(in_tables)
 
 
 def in_tables(dask_scheduler: Any = None) -> None:
@@ -114,28 +112,24 @@ def test_a_stall_is_named_and_goes_with_its_cause(control: Control, client: Clie
     before = costs_of(recorded(control, client))
     assert before.whole["stall"] < BURNT_S
     burnt(client, BURN)
-    client.run_on_scheduler(in_tables)
     stalled = costs_of(recorded(control, client))
     assert BURNT_S <= longest(stalled)[FINISHED] < 1.5 * BURNT_S
     assert stalled.whole["stall"] == max(longest(stalled).values())
     assert stalled.whole["stall_wall"] >= stalled.whole["stall"]
     assert stalled.whole["stall_p90"] < BURNT_S / 2  # it happened once
     restore(client)
-    client.run_on_scheduler(in_tables)
     assert costs_of(recorded(control, client)).whole["stall"] < BURNT_S
 
 
 def test_what_only_takes_time_by_the_clock_is_no_stall(control: Control, client: Client) -> None:
     """As when a neighbour on the machine has the processor."""
     burnt(client, SLEEP)
-    client.run_on_scheduler(in_tables)
     costs = costs_of(recorded(control, client))
-    client.run_on_scheduler(in_tables)
     assert costs.whole["stall_wall"] >= BURNT_S
     assert costs.whole["stall"] < BURNT_S / 2
 
 
-def burn(seconds: float) -> None:
+def burn(seconds: float, dask_scheduler: Any = None) -> None:
     end = thread_time() + seconds
     while thread_time() < end:
         pass
@@ -198,7 +192,6 @@ def test_no_percentile_is_above_the_longest() -> None:
 
 def test_collections_are_told_apart(control: Control, client: Client) -> None:
     burnt(client, COLLECT)
-    client.run_on_scheduler(in_tables)
     costs = costs_of(recorded(control, client))
     assert costs.whole["gc_pauses"] >= 5
     assert costs.whole["gc_pause"] > 0
@@ -230,18 +223,6 @@ def test_collections_in_short_callbacks_are_told_apart_too() -> None:
     assert record["cpu"] < record["paused"] / 2
 
 
-def burn_as_user(client: Client) -> None:
-    client.run_on_scheduler(burn_by_user, seconds=BURNT_S)
-
-
-def burn_by_user(seconds: float, dask_scheduler: Any = None) -> None:
-    import time
-
-    until = time.thread_time() + seconds
-    while time.thread_time() < until:
-        pass
-
-
 def walk_all(control: Control) -> None:
     """Let the agent do something that takes long: it walks through all modules."""
     start = time.monotonic()
@@ -252,10 +233,10 @@ def walk_all(control: Control) -> None:
 def test_work_of_the_test_counts_and_that_of_the_agent_does_not(
     control: Control, client: Client
 ) -> None:
-    costs = costs_of(recorded(control, client, lambda _: burn_as_user(client)))
-    assert costs.whole["stall"] >= BURNT_S
-    costs = costs_of(recorded(control, client, lambda _: walk_all(control)))
-    assert costs.whole["stall"] < BURNT_S / 2
+    burning = recorded(control, client, lambda _: client.run_on_scheduler(burn, BURNT_S))
+    assert costs_of(burning).whole["stall"] >= BURNT_S
+    walking = recorded(control, client, lambda _: walk_all(control))
+    assert costs_of(walking).whole["stall"] < BURNT_S / 2
 
 
 LIMITS = {

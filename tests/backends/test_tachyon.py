@@ -19,8 +19,6 @@ from pytest_schedprof.judge.shares import shares_of
 from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.model.profile import SampleProfile
 
-STEPS = 400_000
-
 is_older = pytest.mark.skipif(sys.version_info >= SINCE["tachyon"], reason="it has tachyon")
 has_it = pytest.mark.skipif(sys.version_info < SINCE["tachyon"], reason="it came with Python 3.15")
 
@@ -35,14 +33,10 @@ def profile_of(control: Control, work: Any, **options: object) -> SampleProfile:
     return backend.read(content, control.name_places)
 
 
-def seen(profile: SampleProfile) -> dict[str, int]:
-    """Count samples by function."""
-    counts: dict[str, int] = {}
-    for thread in profile.threads:
-        for index in thread:
-            for function in set(profile.stacks[index]):
-                counts[function] = counts.get(function, 0) + 1
-    return counts
+def named(profile: SampleProfile, name: str) -> int:
+    """Count the samples of functions whose names end so."""
+    stacks = [profile.stacks[index] for thread in profile.threads for index in thread]
+    return sum(function.endswith(name) for stack in stacks for function in set(stack))
 
 
 def wait_a_little(dask_scheduler: Any = None) -> None:
@@ -100,10 +94,6 @@ async def spin_in_a_task(dask_scheduler: Any = None) -> None:
     await outer()
 
 
-def named(profile: SampleProfile, name: str) -> int:
-    return sum(count for function, count in seen(profile).items() if function.endswith(name))
-
-
 @has_it
 def test_waiting_is_seen_in_mode_wall_alone(control: Control) -> None:
     profiles = {
@@ -150,7 +140,7 @@ def test_tasks_stand_on_what_awaits_them(control: Control) -> None:
 
 @has_it
 def test_the_file_begins_with_the_window_and_tells_nothing_of_the_proof(control: Control) -> None:
-    profile = profile_of(control, lambda dask_scheduler=None: do_work(WORK, STEPS))
+    profile = profile_of(control, lambda dask_scheduler=None: do_work(WORK, 400_000))
     assert named(profile, ":greater_twin") > named(profile, ":lesser_twin") > 0
     assert named(profile, ":beacon") < named(profile, ":greater_twin") / 5
 

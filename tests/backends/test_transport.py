@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -132,20 +131,15 @@ def test_imports_are_found_however_they_are_written(source: str, expected: set[s
     assert relative_imports(source) == expected
 
 
-@pytest.fixture
-def cluster_of_threads() -> Iterator[LocalCluster]:
-    with LocalCluster(n_workers=1, processes=False, protocol="tcp", dashboard_address=None) as own:
-        yield own
-
-
 def fill_disk(dask_worker: Any = None) -> None:
     raise OSError(28, "No space left on device")
 
 
-def test_what_fails_on_a_worker_is_not_the_end_of_the_scheduler(
-    cluster_of_threads: LocalCluster,
-) -> None:
-    with Control(cluster_of_threads.scheduler_address) as control:
+def test_what_fails_on_a_worker_is_not_the_end_of_the_scheduler() -> None:
+    with (
+        LocalCluster(n_workers=1, processes=False, protocol="tcp", dashboard_address=None) as own,
+        Control(own.scheduler_address) as control,
+    ):
         (worker,) = control.call(facts.workers)
         for function, reason in ((fill_disk, "OSError"), (facts.workers, "AttributeError")):
             failed = f"{function.__name__} failed on the worker {worker}: {reason}: "

@@ -16,8 +16,8 @@ from distributed.utils import log_errors
 from tornado.ioloop import PeriodicCallback
 
 from pytest_schedprof.agent.choice import Choice, untrace
+from pytest_schedprof.agent.counts import COUNTER
 from pytest_schedprof.agent.monitoring import Monitor, monitoring
-from pytest_schedprof.agent.opcodes import Opcodes
 
 
 class Ticking:
@@ -126,8 +126,7 @@ async def both() -> None:
 
 @pytest.mark.parametrize("bytecodes", [True, False])
 def test_what_runs_while_a_coroutine_that_is_left_out_waits_is_counted(bytecodes: bool) -> None:
-    kind = Opcodes if monitoring() is None else Monitor
-    counter = kind(Choice([__name__]), [left_out.__code__], bytecodes=bytecodes)
+    counter = COUNTER(Choice([__name__]), [left_out.__code__], bytecodes=bytecodes)
     assert counter.begin()
     try:
         asyncio.run(both())
@@ -154,11 +153,10 @@ def on_every_thread(function: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize("bytecodes", [True, False])
 def test_what_another_thread_leaves_out_stops_no_count_of_this_one(bytecodes: bool) -> None:
-    kind = Opcodes if monitoring() is None else Monitor
     counts = []
     for is_beside in (False, True):
         begun, over = Event(), Event()
-        counter = kind(
+        counter = COUNTER(
             Choice([__name__]),
             [left_out_until.__code__],
             bytecodes=bytecodes,

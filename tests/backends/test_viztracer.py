@@ -9,7 +9,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -144,15 +144,11 @@ def state(dask_scheduler: Any = None) -> dict[str, Any]:
     }
 
 
-def has_state(control: Control, before: dict[str, Any]) -> bool:
-    return bool(control.call(state) == before)
-
-
 @contextmanager
-def nothing_left(control: Control) -> Iterator[None]:
+def nothing_left(control: Control) -> Iterator[dict[str, Any]]:
     control.call(burn)
     before = control.call(state)
-    yield
+    yield before
     assert control.call(state) == before
 
 
@@ -190,13 +186,12 @@ def test_functions_have_qualified_names_and_those_of_c_their_modules(control: Co
 def test_nothing_is_left(
     control: Control, cluster: LocalProcesses, options: dict[str, object]
 ) -> None:
-    with nothing_left(control):
+    with nothing_left(control) as before:
         record(control, burn, **options)
         make(**options).start(control, timeout_s=200).abandon(timeout_s=200)
-        before = control.call(state)
         with Control(cluster.address) as gone:
             make(**options).start(gone, timeout_s=200)
-        settle(lambda: has_state(control, before), timeout_s=200)
+        settle(lambda: bool(control.call(state) == before), timeout_s=200)
 
 
 def test_tracers_are_used_again_for_a_process_has_room_for_about_a_thousand(
@@ -231,31 +226,33 @@ def identity(control: Control) -> None:
         control._client.sync(control._client.scheduler.identity)
 
 
-def test_a_named_handler_is_traced_with_what_it_calls(control: Control) -> None:
-    backend = make(trace_sparse="distributed.Scheduler.identity")
-    recording = backend.start(control, timeout_s=200)
+def test_a_named_handler_is_traced_with_what_it_calls_and_one_not_called_is_told(
+    control: Control,
+) -> None:
+    names = "distributed.Scheduler.identity distributed.Scheduler.add_plugin"
+    recording = make(trace_sparse=names).start(control, timeout_s=200)
     identity(control)
     control.call(burn)
     raw = recording.stop(timeout_s=200)
-    functions = backend.read(raw.content, control.name_places).functions
+    functions = costs_of(control, raw)
     calls = [event["name"].partition(" ")[0] for event in events(raw) if event["ph"] == "X"]
     assert len([name for name in calls if name.endswith("identity")]) == 2
     assert "distributed.scheduler:Scheduler.identity" in functions
     assert len(functions) > 2
     assert [name for name in functions if "burn" in name] == []
+    (warning,) = raw.warnings
+    assert "distributed.Scheduler.add_plugin was not called" in warning
 
 
 @pytest.mark.parametrize(
     "name", ["distributed.Scheduler.identity", "distributed.scheduler:Scheduler.identity"]
 )
 def test_logs_the_named_function_alone_once_for_each_call(control: Control, name: str) -> None:
-    backend = make(log_sparse=[name])
-    recording = backend.start(control, timeout_s=200)
+    recording = make(log_sparse=[name]).start(control, timeout_s=200)
     identity(control)
     raw = recording.stop(timeout_s=200)
     assert len([event for event in events(raw) if event["ph"] == "X"]) == 2
-    functions = backend.read(raw.content, control.name_places).functions
-    assert list(functions) == ["distributed.scheduler:Scheduler.identity"]
+    assert list(costs_of(control, raw)) == ["distributed.scheduler:Scheduler.identity"]
     assert raw.warnings == ()
 
 
@@ -326,11 +323,6 @@ def test_functions_are_found_wherever_they_are_looked_up(control: Control) -> No
         seen = len([event for event in logged if name.rpartition(".")[2] in event])
         assert seen == calls or ("idle" in name and seen > calls)  # a timer calls it too
     assert raw.warnings == ()
-
-
-def test_a_function_that_was_not_called_is_told(control: Control) -> None:
-    (warning,) = record(control, burn, trace_sparse=["distributed.Scheduler.add_plugin"]).warnings
-    assert "distributed.Scheduler.add_plugin was not called" in warning
 
 
 REASONS = {
@@ -594,15 +586,14 @@ def test_scheduler_that_dies_while_it_writes_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    cluster = LocalProcesses(0, timeout_s=200)
-    try:
-        with Control(cluster.address) as control:
-            recording = make().start(control, timeout_s=200)
-            control.call(die_while_writing)
-            with pytest.raises(SchedulerLostError):
-                recording.stop(timeout_s=200)
-    finally:
-        cluster.close()
+    with (
+        closing(LocalProcesses(0, timeout_s=200)) as cluster,
+        Control(cluster.address) as control,
+    ):
+        recording = make().start(control, timeout_s=200)
+        control.call(die_while_writing)
+        with pytest.raises(SchedulerLostError):
+            recording.stop(timeout_s=200)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -649,31 +640,23 @@ def test_an_error_that_a_coroutine_catches_does_not_end_the_trace(process: InPro
     assert list(warnings.filters) == filters
 
 
-def stop(process: InProcess, recording: Recording) -> None:
-    recording.stop(timeout_s=200)
+ENDS: dict[str, Callable[[InProcess, Recording], object]] = {
+    "stop": lambda process, recording: recording.stop(timeout_s=200),
+    "abandon": lambda process, recording: recording.abandon(timeout_s=200),
+    "end_all": lambda process, recording: process.call(recordings.end_all, process.client_id),
+}
 
 
-def abandon(process: InProcess, recording: Recording) -> None:
-    recording.abandon(timeout_s=200)
-
-
-def end_all(process: InProcess, recording: Recording) -> None:
-    process.call(recordings.end_all, process.client_id)
-
-
-@pytest.mark.parametrize("end", [stop, abandon, end_all])
+@pytest.mark.parametrize("end", ENDS)
 def test_one_that_fails_to_end_is_over(
-    process: InProcess,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    end: Callable[[InProcess, Recording], None],
+    process: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     recording = make().start(process, timeout_s=200)
-    if end is end_all:
+    if end == "end_all":
         CountsBackend(rate_hz=100, options={}).start(process, timeout_s=200)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "removed"))
     with pytest.raises(FileNotFoundError):
-        end(process, recording)
+        ENDS[end](process, recording)
     assert recordings.under_way(process.schedulers) == []
 
 

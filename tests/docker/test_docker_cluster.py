@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,11 +61,9 @@ def test_it(schedprof_scheduler):
 """
 
 
-KILLS_KEEPER = """
+KILLS_KEEPER = f"""
 import psutil
-
-@pytest.mark.schedprof(backend="counts")
-def test_it(schedprof_scheduler):
+{WORK}
     for child in psutil.Process().children():
         if "compose_guard" in str(child.cmdline()):
             child.kill()
@@ -79,14 +77,15 @@ def projects() -> set[str]:
     return {*f"{listed}\n{output('docker', 'network', 'ls', '--format', form)}".split()}
 
 
-@pytest.fixture
-def nothing_left() -> Callable[[], bool]:
-    """Return a function that tells whether all containers and networks of the test are gone."""
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """Check that all containers and networks of the test are gone at its end."""
     before = projects()
-    return lambda: projects() <= before
+    yield
+    assert projects() <= before
 
 
-def test_another_setting_is_compared(project: Project, nothing_left: Callable[[], bool]) -> None:
+def test_another_setting_is_compared(project: Project) -> None:
     against = f"--schedprof-against=config:{SATURATION}=inf"
     # Containers take longer than the default on a busy machine.
     patient = "--schedprof-timeout=100"
@@ -95,17 +94,13 @@ def test_another_setting_is_compared(project: Project, nothing_left: Callable[[]
     result.stdout.fnmatch_lines([f"schedprof: regressed against 'config:{SATURATION}=inf'*"])
     assert {"saturation 1.1", "saturation inf"} <= {*map(str.strip, result.outlines)}
     result.stdout.fnmatch_lines([f"*settings that differ: {SATURATION} (inf before, 1.1 now)"])
-    assert nothing_left()
 
 
-def test_a_setting_that_dask_refuses_is_named(
-    project: Project, nothing_left: Callable[[], bool]
-) -> None:
+def test_a_setting_that_dask_refuses_is_named(project: Project) -> None:
     option = f"--schedprof-cluster-option=config.{SATURATION}=banana"
     result = project.run_test(SETTING, *ARGUMENTS, FILE, option, timeout_s=200)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([f"schedprof: dask refuses config.{SATURATION}=banana: *"])
-    assert nothing_left()
 
 
 def test_other_workers_are_those_of_another_file(project: Project) -> None:
@@ -114,26 +109,17 @@ def test_other_workers_are_those_of_another_file(project: Project) -> None:
     result.stdout.fnmatch_lines(["schedprof: workers has no effect on cluster 'docker'*"])
 
 
-def test_one_project_for_the_session(project: Project, nothing_left: Callable[[], bool]) -> None:
-    result = project.run_test(WORK, *ARGUMENTS, FILE, "--schedprof=counts", timeout_s=120)
+def test_one_project_for_the_session_is_removed_though_its_keeper_was_killed(
+    project: Project,
+) -> None:
+    result = project.run_test(KILLS_KEEPER, *ARGUMENTS, FILE, "--schedprof=counts", timeout_s=120)
     result.assert_outcomes(passed=2)
-    assert nothing_left()
     records = list(project.results().values())
     assert {record.cluster.kind for record in records} == {"docker"}
     assert len({record.cluster.address for record in records}) == 1
 
 
-def test_containers_are_removed_though_their_keeper_was_killed(
-    project: Project, nothing_left: Callable[[], bool]
-) -> None:
-    result = project.run_test(KILLS_KEEPER, *ARGUMENTS, FILE, timeout_s=120)
-    result.assert_outcomes(passed=1)
-    assert nothing_left()
-
-
-def test_another_minor_version_of_python(
-    project: Project, monkeypatch: pytest.MonkeyPatch, nothing_left: Callable[[], bool]
-) -> None:
+def test_another_minor_version_of_python(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every backend's agent runs in an image of Debian trixie."""
     image = {"BASE_IMAGE": "schedprof-base:trixie", "SCHEDPROF_IMAGE": "schedprof-dask:trixie"}
     build(**image)
@@ -143,7 +129,6 @@ def test_another_minor_version_of_python(
     result = project.run_test(WORK, *ARGUMENTS, FILE, backends, timeout_s=120)
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["note: Python is 3.* where the tests run and 3.13.*"])
-    assert nothing_left()
     for record in project.results().values():
         assert record.troubles == ()
         assert all(backend.artifacts for backend in record.backends)
@@ -152,27 +137,23 @@ def test_another_minor_version_of_python(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_session_that_is_interrupted_or_killed(
-    project: Project, nothing_left: Callable[[], bool], number: signal.Signals
-) -> None:
+def test_session_that_is_interrupted_or_killed(project: Project, number: signal.Signals) -> None:
+    before = projects()
     project.write(HANGS)
     (project.path / "pytest.ini").write_text(
         f"[pytest]\naddopts = {' '.join(ARGUMENTS)} {FILE}\n"
         "asyncio_default_fixture_loop_scope = function\n"
     )
     with project.running("ready") as process:
-        assert not nothing_left()
+        assert not projects() <= before
         process.send_signal(number)
-    wait_for(nothing_left, "containers and networks to go", 30)
+    wait_for(lambda: projects() <= before, "containers and networks to go", 30)
 
 
-def test_container_that_dies_during_a_test(
-    project: Project, nothing_left: Callable[[], bool]
-) -> None:
+def test_container_that_dies_during_a_test(project: Project) -> None:
     result = project.run_test(KILLS, *ARGUMENTS, FILE, timeout_s=120)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["schedprof: container 'scheduler' exited with 137*log ends*"])
-    assert nothing_left()
 
 
 def one_service(path: Path, **service: object) -> str:
@@ -210,11 +191,7 @@ SLEEPS = {"image": IMAGE, "command": "sleep 60"}
     ids=["service", "port", "exit", "build", "no-dask"],
 )
 def test_project_that_is_no_cluster(
-    project: Project,
-    nothing_left: Callable[[], bool],
-    service: dict[str, object],
-    option: str,
-    message: str,
+    project: Project, service: dict[str, object], option: str, message: str
 ) -> None:
     (project.path / "Dockerfile").write_text("FROM nothing:at-all\nRUN false\n")
     options = [f"--schedprof-cluster-option={option}"] if option else []
@@ -223,10 +200,9 @@ def test_project_that_is_no_cluster(
     )
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([message])
-    assert nothing_left()
 
 
-def test_port_that_is_taken(project: Project, nothing_left: Callable[[], bool]) -> None:
+def test_port_that_is_taken(project: Project) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -235,7 +211,6 @@ def test_port_that_is_taken(project: Project, nothing_left: Callable[[], bool]) 
         result = project.run_test(WORK, *ARGUMENTS, option, "-k", "1", timeout_s=120)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([f"*compose* up failed:*{ports[0].split(':')[1]}*"])
-    assert nothing_left()
 
 
 def test_no_engine(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

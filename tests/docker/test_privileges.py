@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from containers import DOCKER, composed
 from observed import TRANSITION, Observed
-from support import Project
+from support import Project, python
 
 HARDENED = "docker-compose.hardened.yml"
 PTRACE = "docker-compose.ptrace.yml"
-
-
-def doctor(*arguments: str) -> tuple[int, str]:
-    """Run doctor; return its exit status and output."""
-    command = [sys.executable, "-m", "pytest_schedprof", "doctor", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return done.returncode, done.stdout.strip()
 
 
 def test_root(project: Project) -> None:
@@ -40,9 +31,9 @@ def test_hardened_refuses_pyspy_with_advice_and_lets_others_work(project: Projec
     with composed(HARDENED, services=["scheduler", "worker-1"]) as place:
         refused = Observed(project, f"tcp://{place}", "pyspy").outcome
         others = Observed(project, f"tcp://{place}", "cputime", "counts", "viztracer")
-        status, text = doctor(f"tcp://{place}")
-        assert doctor("--backend", "cputime", f"tcp://{place}")[0] == 0
-    assert status == 1
+        doctor = ("-m", "pytest_schedprof", "doctor", f"tcp://{place}")
+        text = python(*doctor, status=1).stdout.strip()
+        python(*doctor, "--backend", "cputime")
     assert "a seccomp filter there refuses ptrace" in " ".join(text.split())
     assert "--cap-add SYS_PTRACE" in text
     assert "cputime" in text.splitlines()[-1]
