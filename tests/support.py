@@ -365,7 +365,7 @@ def recorded(
 
 
 def burn_scheduler_cpu(seconds: float, dask_scheduler: Any = None) -> None:
-    """Do in the scheduler what `burn` in test files lets it do."""
+    """Burn CPU time in the scheduler, as `burn` of test files lets it do."""
     end = time.process_time() + seconds
     while time.process_time() < end:
         pass
