@@ -40,6 +40,7 @@ start() {
         return
     fi
     installed dockerd docker.io
+    installed docker docker-cli # a package of its own from trixie on
     installed iptables iptables
     mkdir -p "$state" "$data"
     # vfs works on any file system, but copies the whole image for each layer and container.
@@ -97,12 +98,13 @@ mirror() { # print the mirror that this machine's Debian packages come from
 }
 
 download() { # PYTHON
-    local platform platforms=()
+    local python=${PYTHON:-python3} platform platforms=()
+    "$python" -m pip --version >/dev/null 2>&1 || installed pip3 python3-pip
     for platform in manylinux_2_28 manylinux_2_17 manylinux2014 manylinux1; do
         platforms+=(--platform "${platform}_$(uname -m)")
     done
     # shellcheck disable=SC2086
-    "${PYTHON:-python3}" -m pip download --quiet --disable-pip-version-check --only-binary :all: \
+    "$python" -m pip download --quiet --disable-pip-version-check --only-binary :all: \
         --dest "$here/wheelhouse" --implementation cp --python-version "$1" "${platforms[@]}" $wheels
     say "has $(find "$here/wheelhouse" -name '*.whl' | wc -l) wheels, with those for Python $1"
 }

@@ -78,7 +78,7 @@ def pyspy_on_scheduler(
         log_level: level of py-spy's own log, such as `info`, which is then logged here.
         client: the client of the scheduler; by default the current one.
         timeout: seconds to wait for py-spy to start or stop.
-        options: further options of the backend as in docs/backends.md, for example `send=True`.
+        options: further options of the backend as in docs/backends.md.
 
     Raises:
         SettingsError: for an invalid argument.

@@ -422,7 +422,7 @@ def schedprof_scale(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def schedprof_seed(request: pytest.FixtureRequest) -> int:
-    """The seed of the cluster: each of those that `seeds` asks for in turn, or else 0."""
+    """The seed of the cluster: each of those that `seeds` asks for, or else its option `seed`."""
     return int(plugin.running.seed_of(item_settings(request.node)))
 
 

@@ -82,8 +82,10 @@ NAMES: dict[str, list[str]] = {
     ],
     "reference": [
         f"\n::: pytest_schedprof.{name}\n"
-        for name in pytest_schedprof.__all__
-        if name != "__version__"
+        for name in (
+            *(name for name in pytest_schedprof.__all__ if name != "__version__"),
+            *(f"plugin.hooks.{name}" for name in vars(hooks) if name.startswith("schedprof_")),
+        )
     ],
 }
 """What each page must name: settings, metrics, workloads and traits of hollow workers."""

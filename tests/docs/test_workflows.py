@@ -38,6 +38,12 @@ def test_an_action_has_one_version_in_all_workflows() -> None:
     assert len(names) == len({*names})
 
 
+def test_the_environment_that_tests_the_wheel_has_what_is_read_here() -> None:
+    tox = (ROOT / "tox.ini").read_text(encoding="utf-8")
+    (copied,) = re.findall(r"cp -r (.*) \{env_tmp_dir\}", tox)
+    assert {path.relative_to(ROOT).parts[0] for path in (*USERS, NIGHTLY)} <= {*copied.split()}
+
+
 def test_no_action_of_ours_is_forgotten_by_who_moves_the_versions() -> None:
     updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
     (actions,) = (part for part in updates if part["package-ecosystem"] == "github-actions")
