@@ -18,6 +18,7 @@ from pytest_schedprof.evidence.contract import (
 )
 from pytest_schedprof.model.evidence import Evidence, RunAmounts
 from pytest_schedprof.model.result import BackendResult
+from pytest_schedprof.store.records import MOST
 from pytest_schedprof.store.run_directory import write
 
 
@@ -90,7 +91,12 @@ class Gathering:
 
     def _amounts(self, figures: RunFigures) -> RunAmounts:
         scales = tuple(self._scales.get(number, 0) for number in figures.by_run)
-        amounts = tuple(figures.by_run.values())
+        amounts = tuple(map(float, figures.by_run.values()))  # they may be numpy's, or anything
+        if not all(abs(amount) <= MOST for amount in amounts):  # also one that is not a number
+            raise EvidenceUnavailableError(
+                f"its figure {figures.subject!r} must be numbers of at most {MOST:g}, got "
+                f"{', '.join(map(str, amounts))}"
+            )
         return RunAmounts(figures.metric, figures.subject, amounts, scales if all(scales) else ())
 
     def _at_work(self) -> list[tuple[str, Kind]]:

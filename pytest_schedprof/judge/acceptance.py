@@ -18,10 +18,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.judge.causes import GRAVITY, enclosing
+from pytest_schedprof.judge.causes import GRAVITY, ROUNDING, enclosing
 from pytest_schedprof.judge.exact import EXACT_RISE
 from pytest_schedprof.model.comparison import AcceptedFigure, Change, Comparison, Outcome
 from pytest_schedprof.model.explanation import Cause
+from pytest_schedprof.model.metric import CPU, SHARE
 from pytest_schedprof.store.places import read_kept
 
 FILE = "schedprof-accepted.toml"
@@ -41,10 +42,11 @@ def with_tolerance(comparison: Comparison, tolerance: float) -> Comparison:
     if not tolerance:
         return comparison
     wholes = {whole.metric: whole.before for whole in comparison.wholes}
+    most = tolerance * (1 + ROUNDING)
     too_large = {
         change.metric
         for change in comparison.of(Outcome.REGRESSED)
-        if change.difference > tolerance * wholes.get(change.metric, change.before)
+        if change.difference > most * wholes.get(change.metric, change.before)
     }
     note = f"within the tolerance of {100 * tolerance:g} % of the whole"
     passing = _passing(comparison, lambda change: change.metric not in too_large, note)
@@ -160,6 +162,8 @@ def unused(
         for comparison in comparisons
         for whole in (*comparison.wholes, *comparison.changes)
     }
+    # Shares have no whole; they are compared wherever the CPU time is.
+    compared |= {(test, SHARE) for test, metric in compared if metric == CPU}
     used = {figure for comparison in comparisons for figure in comparison.accepted}
     risen = {
         (comparison.test_id, *key_of(change))

@@ -69,11 +69,14 @@ def accounts_of(
 ) -> Accounts:
     """Return what each function cost by a metric, per task or per round."""
     files = side.counts(backend)
-    units = max(1, backend.window.rounds if per_round else backend.window.tasks)
+    units = _units(backend, per_round=per_round)
     totals = _from_files(files, metric) if files else _from_record(backend, metric)
-    # Those that any backend of the test counted; they are the scheduler's.
-    counted = (_from_record(backend, CALLS) for backend in side.result.backends)
-    calls = _from_files(files, CALLS) if files else next(filter(None, counted), {})
+    # Those that any backend of the test counted, in its own window; they are the scheduler's.
+    counted = (
+        _divided(_from_record(other, CALLS), _units(other, per_round=per_round))
+        for other in side.result.backends
+    )
+    calls = _divided(_from_files(files, CALLS), units) if files else next(filter(None, counted), {})
     if metric == CLIENT_BYTECODES:
         calls = {}
     if metric == CPU:
@@ -84,7 +87,7 @@ def accounts_of(
     known = {
         name: Cost(
             cost.amount / units,
-            calls[name] / units if name in calls else None,
+            calls.get(name),
             cost.error / units,
             code.get(name, ""),
             cost.share,
@@ -94,6 +97,15 @@ def accounts_of(
     details = (*_details(files, units), side.sources())
     names_all = bool(files) or Measurement(side.result, backend).names_all
     return Accounts(whole / units, known, *details, names_all)
+
+
+def _units(backend: BackendResult, *, per_round: bool) -> int:
+    """Return how many tasks or rounds share what a backend measured."""
+    return max(1, backend.window.rounds if per_round else backend.window.tasks)
+
+
+def _divided(totals: Mapping[Function, float], units: int) -> Mapping[Function, float]:
+    return {name: total / units for name, total in totals.items()}
 
 
 def _from_files(files: Sequence[CountsFile], metric: str) -> Mapping[Function, float]:

@@ -29,6 +29,9 @@ MANY = 1000
 STEPS = 60
 """Steps of a bisection, enough for the precision of a float."""
 
+ROUNDING = 1e-9
+"""Largest rounding error of a number of degrees of freedom, which are up to twice `MANY`."""
+
 
 @lru_cache(maxsize=2**14)  # a comparison asks the same several times
 def upper_tail(t: float, df: int) -> float:
@@ -271,7 +274,8 @@ def unpaired(before: Figure, after: Figure) -> Contrast:
         return Contrast(before.value, after.value, 0.0, MANY)
     variances = before.error**2, after.error**2
     parts = variances[0] ** 2 / before.freedom + variances[1] ** 2 / after.freedom
-    freedom = max(1, int(sum(variances) ** 2 / parts)) if parts else MANY
+    # Of one side without an error it is the other's, which the quotient may miss by its last bit.
+    freedom = max(1, int(sum(variances) ** 2 / parts + ROUNDING)) if parts else MANY
     return Contrast(before.value, after.value, hypot(before.error, after.error), freedom)
 
 

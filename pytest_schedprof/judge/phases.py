@@ -45,15 +45,13 @@ def phases_of(results: Sequence[BackendResult]) -> Phases | None:
 
 
 def _timed(process: str, names: Sequence[str], window: Window) -> Iterator[Phase]:
-    """Yield phases whose CPU time was read from clocks, of those segments that have them."""
+    """Yield phases whose CPU time was read from clocks, if this was done in every segment."""
+    clocks = [
+        segment.client if process == "client" else segment.workers for segment in window.segments
+    ]
     for name in names:
-        clocks = [
-            segment.client if process == "client" else segment.workers
-            for segment in window.segments
-        ]
-        spent = [times[name] for times in clocks if name in times]
-        if spent:
-            yield Phase(process, name, sum(spent) / window.tasks)
+        if all(name in times for times in clocks):
+            yield Phase(process, name, sum(times[name] for times in clocks) / window.tasks)
 
 
 def _scheduler(shares: SampledShares, window: Window) -> Iterator[Phase]:
@@ -140,7 +138,10 @@ class EvidenceMeasurements(CostsOfSubjects, Struct, frozen=True):
     def doubt_of_growth(self, metric: str, subject: str) -> str:
         if any(not amounts.scales for amounts in self._of(metric)):
             return f"growth needs a test that runs at two scales or more, and a {metric} of each"
-        return super().doubt_of_growth(metric, subject)
+        matches = compile_pattern(subject).fullmatch
+        named = [amounts.subject for amounts in self._of(metric) if matches(amounts.subject)]
+        doubts = (super(EvidenceMeasurements, self).doubt_of_growth(metric, name) for name in named)
+        return next(filter(None, doubts), "")
 
     def doubt(self, metric: str, subject: str) -> str:
         if self.evidence.missing:
@@ -161,4 +162,5 @@ class EvidenceMeasurements(CostsOfSubjects, Struct, frozen=True):
         )
 
     def _of(self, metric: str) -> list[RunAmounts]:
-        return [amounts for amounts in self.evidence.amounts if amounts.metric == metric]
+        of_metric = (amounts for amounts in self.evidence.amounts if amounts.metric == metric)
+        return [amounts for amounts in of_metric if amounts.amounts]  # nothing is no 0

@@ -57,7 +57,9 @@ class EvidenceBefore(Struct, frozen=True):
         if is_of_machine and (reason := another_machine(before, self.after)):
             return reason
         subjects_before = {
-            amounts.subject for amounts in evidence.amounts if amounts.metric == metric
+            amounts.subject
+            for amounts in evidence.amounts
+            if amounts.metric == metric and amounts.amounts
         }
         if not subjects_before:
             return f"the baseline has no figures of {metric!r}"

@@ -138,7 +138,9 @@ def judge_test(
     beside = against.gathering if against else None
     gathering = tested.gathering
     gathering.keep(directory, assessed.backends, beside)
-    gathering.kept, wrong = judge_evidence(plan.limits, gathering.kept or (), earlier)
+    # What backends measured tells how much the test did, and at which sizes.
+    now = Earlier(reference, replace(earlier.test, backends=assessed.backends))
+    gathering.kept, wrong = judge_evidence(plan.limits, gathering.kept or (), now)
     errors = (*assessed.errors, *troubles, *wrong)
     is_search = plan.settings.seeds > 1 and tested.scheduler.cluster.kind != OWN_VIRTUAL
     if is_search and not errors and not tested.recorder.tasks:

@@ -311,7 +311,8 @@ class Result(Struct, frozen=True):
     @property
     def is_usable(self) -> bool:
         """Whether the body did its work: it passed, or failed by a limit only, and was profiled."""
-        is_done = self.outcome in WHOLE or (self.is_whole and self.verdict is Verdict.FAIL)
+        # Under `strict` an inconclusive verdict fails the test, too.
+        is_done = self.outcome in WHOLE or (self.is_whole and self.verdict is not Verdict.PASS)
         return is_done and bool(self.backends) and not self.troubles
 
     @property

@@ -5,14 +5,28 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from fractions import Fraction
+from math import inf, nan
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from support import Project
 
 from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence import KINDS
-from pytest_schedprof.evidence.contract import Brought, EvidenceRegistry, Kind, Need, with_pictures
+from pytest_schedprof.evidence.contract import (
+    Brought,
+    EvidenceRegistry,
+    Kind,
+    Need,
+    ObservedTest,
+    RunFigures,
+    with_pictures,
+)
+from pytest_schedprof.evidence.gathering import Gathering
+from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.result import BackendResult
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -78,6 +92,38 @@ def test_all_has_every_kind_and_added_ones_and_no_other_is_known() -> None:
     known = f"{', '.join(KINDS)}, counted, or 'all'"
     with pytest.raises(SettingsError, match=f"evidence must be any of {known}, got 'spam'"):
         registry.check(["span", "spam"])
+
+
+class Odd(Kind, name="odd", description="a figure that may be anything", needs=()):
+    """A kind whose figure is what is put there."""
+
+    figure: Any
+
+    def bring(self, results: Sequence[BackendResult]) -> Brought:
+        return Brought({}, figures=[RunFigures("figure", "odd:one", {1: self.figure})])
+
+
+@pytest.mark.parametrize(
+    ("figure", "missing"),
+    [
+        (Fraction(1, 2), ""),
+        (nan, "its figure 'odd:one' must be numbers of at most 1e+18, got nan"),
+        (-inf, "its figure 'odd:one' must be numbers of at most 1e+18, got -inf"),
+        (None, "unexpected TypeError"),
+    ],
+)
+def test_a_figure_that_no_record_can_hold_is_left_out(
+    figure: object, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Odd, "figure", figure, raising=False)
+    gathering = Gathering([Odd], ObservedTest("test_it"))
+    with gathering.around():
+        pass
+    gathering.keep(None, ())
+    (evidence,) = gathering.kept or ()
+    assert bool(evidence.amounts) is not bool(missing)
+    assert evidence.missing.startswith(missing)
+    assert msgspec.json.decode(msgspec.json.encode(evidence), type=Evidence) == evidence
 
 
 OPTIONS_THAT_CANNOT_BE = [

@@ -108,17 +108,22 @@ def test_a_log_of_transfers_that_is_full_is_no_smaller_figure(
 @pytest.mark.slow
 def test_relative_limits_are_held_against_the_baseline(project: Project) -> None:
     limits = ("transfers(bytes) <= baseline * 1.05", "transfers(count) <= baseline")
-    same, other = (a_test(*limits, name=name) for name in ("same", "other"))
-    saved = project.run_test(FUNCTIONS + same + other, "--schedprof-save=main")
-    saved.assert_outcomes(passed=2)
+    same, other, busier = (a_test(*limits, name=name) for name in ("same", "other", "busier"))
+    saved = project.run_test(FUNCTIONS + same + other + busier, "--schedprof-save=main")
+    saved.assert_outcomes(passed=3)
     more = a_test(*limits, name="other", size=2 * MEGABYTE)
-    compared = project.run_test(FUNCTIONS + same + more, "--schedprof-compare=main")
-    compared.assert_outcomes(passed=1, failed=1)
-    assert "inconclusive" not in compared.stdout.str()
+    busier += "    wait(client.map(inc, range(20), pure=False))\n"  # work of which nothing moves
+    compared = project.run_test(FUNCTIONS + same + more + busier, "--schedprof-compare=main")
+    compared.assert_outcomes(passed=2, failed=1)
     compared.stdout.fnmatch_lines(
         ["*limit broken: transfers(bytes) <= baseline * 1.05*2 MB*(before: 1 MB)*"]
     )
     assert "limit broken: transfers(count)" not in compared.stdout.str()
+    results = project.results()
+    assert {limit.verdict for limit in results["test_same"].limits} == {Verdict.PASS}
+    for limit in results["test_busier"].limits:
+        assert limit.verdict is Verdict.INCONCLUSIVE
+        assert "another amount of work: 3 tasks a round in the baseline, 23 in this" in limit.note
 
 
 @pytest.mark.slow

@@ -25,12 +25,12 @@ from pytest_schedprof.evidence.phases import (
 )
 from pytest_schedprof.evidence.workers import watch_workers
 from pytest_schedprof.judge.limits import parse_limit
-from pytest_schedprof.judge.phases import ClientCosts
+from pytest_schedprof.judge.phases import ClientCosts, phases_of
 from pytest_schedprof.judge.verdicts import judge
 from pytest_schedprof.model.evidence import Phases
 from pytest_schedprof.model.limit import Verdict
 from pytest_schedprof.model.metric import CLIENT, RECEIVING, WORKERS
-from pytest_schedprof.model.result import Segment
+from pytest_schedprof.model.result import BackendResult, Segment, Window
 
 BODY = """
 import time
@@ -178,6 +178,21 @@ def test_limit_on_a_phase_that_was_not_timed_is_inconclusive() -> None:
     untimed = judge(limit, ClientCosts([[timed], [replace(timed, client={})]]), [])
     assert untimed.verdict is Verdict.INCONCLUSIVE
     assert untimed.note.startswith("the client's sending was not timed: it needs schedprof_sched")
+
+
+def test_a_phase_that_a_segment_lacks_is_none_of_the_window() -> None:
+    """A worker left in the second round: nobody knows what the tasks of that round took."""
+    timed = Segment(1.0, 0.5, 100, 600, client={"sending": 0.02}, workers={"execution": 0.3})
+    left = replace(timed, workers={})
+
+    def costs(*segments: Segment) -> dict[str, float]:
+        window = Window(len(segments), segments)
+        phases = phases_of([BackendResult("counts", "", {}, window, None, None, (), ())])
+        assert phases is not None
+        return {phase.name: phase.cpu_seconds_per_task for phase in phases.phases}
+
+    assert costs(timed, timed) == pytest.approx({"sending": 200e-6, "execution": 3e-3})
+    assert costs(timed, left) == pytest.approx({"sending": 200e-6})
 
 
 def test_how_a_phase_grows() -> None:

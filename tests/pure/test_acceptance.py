@@ -150,6 +150,14 @@ def test_what_did_not_rise_is_unused_and_what_was_not_compared_is_not() -> None:
     assert unused(ACCEPTED, [elsewhere]) == []
 
 
+def test_an_accepted_share_is_unused_once_no_share_has_risen() -> None:
+    """Shares have no whole, and are compared beside the CPU time."""
+    figure = AcceptedFigure("test_a", "share", "f", 0.1, 0.2, "on purpose", "")
+    whole = replace(change("", 300e-6, 300e-6), metric="cpu")
+    assert unused([figure], [compared(whole=whole)]) == [figure]
+    assert unused([figure], [compared(whole=change("", 1000, 1000))]) == []
+
+
 def test_figures_of_another_baseline_stay_and_others_are_replaced() -> None:
     other_python = accept((), [compared(change("f", 80, 200), whole=WHOLE)], "3.13", "")
     later = accept(other_python, [SLOWER], "again", "")
@@ -163,6 +171,9 @@ def test_the_tolerance_is_of_the_whole() -> None:
     assert with_tolerance(slight, 0.03).verdict is Verdict.PASS
     assert with_tolerance(slight, 0.02).verdict is Verdict.FAIL
     assert with_tolerance(slight, 0.0) == slight
+    exactly = compared(change("f", 0.1, 0.15), whole=change("", 1.0, 1.05))
+    assert 1.05 - 1.0 > 0.05, "as floats have it"
+    assert with_tolerance(exactly, 0.05).verdict is Verdict.PASS
 
 
 def test_below_the_tolerance_all_rises_of_a_metric_count_if_one_does() -> None:

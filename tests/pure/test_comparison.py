@@ -18,6 +18,7 @@ from measured import (
     compare,
     counted,
     counted_in,
+    limited,
     measured,
     sampled,
 )
@@ -677,6 +678,17 @@ def test_new_vanished_renamed_and_failed_tests_are_told(tmp_path: Path) -> None:
     ]
     runs = [kept(tmp_path / name, *side) for name, side in (("a", before), ("b", after))]
     assert comparing.compare(*(load(str(run), "").tests for run in runs)) == report
+
+
+def test_a_test_that_an_inconclusive_limit_fails_did_its_work() -> None:
+    """As under `strict`; one that fails for another reason may have left work undone."""
+    unsure, failed = (
+        limited(verdict, outcome="failed") for verdict in (Verdict.INCONCLUSIVE, Verdict.PASS)
+    )
+    report = compare([unsure], [unsure])
+    assert (report.unusable, len(report.comparisons)) == ((), 1)
+    for other in (failed, replace(unsure, is_whole=False)):
+        assert compare([unsure], [other]).unusable == (unsure.test_id,)
 
 
 def test_parameters_with_colons_are_no_names() -> None:

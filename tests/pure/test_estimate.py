@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 from pytest_schedprof.judge.compare import InterimChecks
 from pytest_schedprof.judge.estimate import (
     ALPHA,
+    MANY,
     Contrast,
+    Figure,
     bound_at,
     critical,
     degrees_of_freedom,
     estimate,
     largest_chance,
+    unpaired,
     upper_tail,
 )
 from pytest_schedprof.model.limit import Estimate
@@ -194,6 +197,16 @@ def test_the_ends() -> None:
 def test_no_degree_of_freedom() -> None:
     with pytest.raises(ValueError, match="not 0"):
         upper_tail(1.0, 0)
+
+
+@pytest.mark.parametrize("freedom", [2, 3, 7, 11, 19, MANY])
+def test_a_figure_without_an_error_takes_no_freedom_from_the_other(freedom: int) -> None:
+    """However the quotient is rounded, which is below 7 for every twelfth figure."""
+    for number in range(1, 200):
+        figure = Figure(2.0, number / 7, freedom)
+        assert unpaired(Figure(1.0), figure).freedom == freedom
+        assert unpaired(figure, Figure(1.0)).freedom == freedom
+        assert unpaired(figure, figure).freedom == 2 * freedom
 
 
 CHANCES = st.lists(st.floats(0, 1), max_size=30)

@@ -12,6 +12,7 @@ from measured import ENVIRONMENT, compare, counted, measured
 from msgspec.structs import replace
 
 from pytest_schedprof.agent.counts import digests_of
+from pytest_schedprof.judge.accounts import KeptSide, accounts_of
 from pytest_schedprof.judge.causes import causes
 from pytest_schedprof.judge.explanation import (
     Pairs,
@@ -385,6 +386,16 @@ def test_a_regression_is_explained_by_the_record_that_it_was_compared_with(tmp_p
     )
     (why,) = why_regressed([kept], Pairs(tmp_path / "run-3", str(tmp_path)))
     assert (why.before, why.after) == (100.0, 110.0)
+
+
+def test_calls_are_those_of_the_tasks_of_the_window_that_counted_them() -> None:
+    """The body runs once more for each backend that disturbs, and may make other tasks then."""
+    of_c_too, calls = counted({F: 9.0}, metric="instructions"), counted({F: 2.0}, metric="calls")
+    more = counted({F: 2.0}, metric="calls", tasks=1500)
+    for other in (calls, more):
+        side = KeptSide(measured(of_c_too, other))
+        known = accounts_of(side, of_c_too, "instructions").functions[F]
+        assert (known.amount, known.calls) == (9.0, 2.0)
 
 
 def function_of(source: str) -> FunctionType:

@@ -435,6 +435,37 @@ def test_the_largest_scale_is_judged_and_growth_is_of_all() -> None:
     assert "two scales or more" in one_size.note
 
 
+def test_the_growth_of_each_task_that_a_pattern_names_is_judged() -> None:
+    sizes = (100, 1000, 10_000)
+
+    def of(name: str, power: float) -> RunAmounts:
+        return RunAmounts("duration", name, tuple(float(size) ** power for size in sizes), sizes)
+
+    linear, square = of("inc", 1), of("sum", 2)
+    late = RunAmounts("duration", "late", (1.0,), sizes[-1:])
+    grown = Evidence("tasks", (), amounts=(linear, square))
+    result = judged("growth(duration, *) <= 1.5", grown)
+    assert [(finding.subject, finding.verdict.value) for finding in result.findings] == [
+        ("sum", "fail"),
+        ("inc", "pass"),
+    ]
+    at_one_size = judged("growth(duration, *) <= 9", replace(grown, amounts=(linear, late)))
+    assert at_one_size.verdict is Verdict.INCONCLUSIVE
+    assert "two scales or more" in at_one_size.note
+
+
+def test_a_figure_without_any_amount_is_not_zero() -> None:
+    none = evidence(("memory", "process", []), ("memory", "managed", [GIB]))
+    result = judged("memory(process) <= 4GiB", none)
+    assert (result.verdict, result.note) == (
+        Verdict.INCONCLUSIVE,
+        "evidence 'memory' has no figure",
+    )
+    assert judged("memory(*) <= 4GiB", none).findings[0].subject == "managed"
+    before = judged("memory(process) <= baseline", of_memory(1), reference(none))
+    assert before.note == "the baseline has no memory(process)"
+
+
 DURATIONS = evidence(
     ("duration", "", [0.3]), ("duration", "inc", [0.1]), ("duration", "sum", [0.5]), kind="tasks"
 )
