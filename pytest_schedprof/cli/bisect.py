@@ -19,6 +19,7 @@ from packaging.version import InvalidVersion, Version
 
 from pytest_schedprof.cli.compare import load_both
 from pytest_schedprof.cli.explain import gravest
+from pytest_schedprof.cli.history import check_metric
 from pytest_schedprof.cli.main import STOP, add_directory, complain, say
 from pytest_schedprof.errors import (
     BaselineError,
@@ -239,6 +240,8 @@ def first_bad(last: int, is_bad: Callable[[int], bool | None]) -> range:
 
 def run_releases(arguments: argparse.Namespace, place: Path) -> int:
     """Search, and print which release it is and why; status 1 if nothing regressed."""
+    if arguments.metric:
+        check_metric(arguments.metric)
     releases = releases_named(arguments.package, arguments.releases)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the session too
 
@@ -318,12 +321,20 @@ def _measure_release(arguments: argparse.Namespace, release: str, place: Path) -
         words = [*lines, *output.splitlines()[-1:], ""][0][:MOST_WORDS]
         raise ClusterError(f"schedprof: with {release} pytest exited with {status}: {words}")
     versions = results[0].environment.versions
-    if versions.get(arguments.package, release) != release:
+    if not is_release(versions.get(arguments.package, release), release):
         raise SettingsError(
             f"schedprof: the test imports {arguments.package} {versions[arguments.package]} and "
             f"not {release}: move the test out of the checkout, or see which conftest.py or "
             "setting puts it on the path"
         )
+
+
+def is_release(version: str, release: str) -> bool:
+    """Whether a version is this release, which may be named without its last zeros."""
+    try:
+        return Version(version) == Version(release)
+    except InvalidVersion:  # of a checkout
+        return False
 
 
 def releases_named(package: str, text: str) -> list[str]:

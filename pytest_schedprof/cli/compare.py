@@ -24,8 +24,8 @@ PURPOSE = "show what changed between two runs or baselines"
 DESCRIPTION = (
     "Compares two sets of results. Each is a baseline by name, path or URL, the directory of a "
     "run or of one of its tests, or a directory of runs, of which the newest is used whose session "
-    "has ended; DIR/latest is the newest in any case. If A is a directory of runs, the runs before "
-    "tell how much figures vary."
+    "has ended and profiled a test; DIR/latest is the newest in any case. If A is a directory of "
+    "runs, the runs before tell how much figures vary."
 )
 EXAMPLE = """\
 examples: schedprof compare main .schedprof

@@ -88,7 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.markdown:
         say(as_markdown(history, every=every))
     else:
-        say(history_text(history, every=every, bars=bars_for(sys.stdout.encoding)))
+        bars = bars_for(getattr(sys.stdout, "encoding", None))  # it may be closed
+        say(history_text(history, every=every, bars=bars))
         if any(series.steps for series in history.series):
             for why in islice(why_stepped(history.series, Path(arguments.place)), EXPLAINED):
                 say("")
@@ -97,12 +98,21 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def check_metric(name: str) -> None:
+    """Refuse the name of a metric that no backend measures.
+
+    Raises:
+        SettingsError: lists the metrics.
+    """
+    if name not in OF_BACKENDS:
+        raise SettingsError(
+            f"schedprof: --metric {name!r} is unknown; known: {', '.join(OF_BACKENDS)}"
+        )
+
+
 def _history(arguments: argparse.Namespace) -> History:
     for name in arguments.metric:
-        if name not in OF_BACKENDS:
-            raise SettingsError(
-                f"schedprof: --metric {name!r} is unknown; known: {', '.join(OF_BACKENDS)}"
-            )
+        check_metric(name)
     archive = Archive(arguments.place)
     runs = archive.runs(branch=arguments.branch, last=arguments.last)
     choice = Choice(arguments.test, frozenset(arguments.metric), arguments.function)

@@ -88,7 +88,7 @@ def source_change(
 
 def _aligned(old: Source, new: Source) -> Iterator[SourceLine]:
     """Yield the lines of both sources, each line that they share once."""
-    one, other = old.text.splitlines(), new.text.splitlines()
+    one, other = old.lines, new.lines
     matcher = SequenceMatcher(None, one, other, autojunk=False)
     for tag, start, end, first, last in matcher.get_opcodes():
         if tag == "equal":
@@ -124,7 +124,7 @@ def code_lines(source: Source) -> set[int]:
         tree = ast.parse(dedent(source.text))
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         # The text may be cut off, or not Python's at all: then no line is left out.
-        return set(range(source.line, source.line + len(source.text.splitlines())))
+        return set(range(source.line, source.line + len(source.lines)))
     numbers: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, (ast.stmt, ast.expr)) and not _is_docstring(node):

@@ -56,6 +56,11 @@ class Source(Struct, frozen=True):
     """Number of its first line in the file."""
     text: str
 
+    @property
+    def lines(self) -> list[str]:
+        """The lines as Python counts them: `str.splitlines` also ends some at a form feed."""
+        return self.text.removesuffix("\n").split("\n") if self.text else []
+
 
 class SourceLine(Struct, frozen=True):
     """A line of a function's source, on the sides that have it."""

@@ -101,7 +101,7 @@ def _hottest(columns: Sequence[Column], sources: Iterable[Function]) -> list[Fun
 
 
 def _rows(function: Function, source: Source, columns: Sequence[Column]) -> Iterator[Row]:
-    texts = source.text.splitlines()
+    texts = source.lines
     numbers = range(source.line, source.line + len(texts))
     lines = [column.lines.get(function, {}) for column in columns]
     amounts = {n: [line.get(n, 0.0) for line in lines] for n in numbers}

@@ -56,8 +56,12 @@ def recorded_runs(folder: Folder) -> list[KeptRun]:
             skipped.append(error)
     if skipped and not runs:
         raise skipped[-1]
-    # Those whose session has not ended, which may be partial, come first.
-    return sorted(runs, key=lambda run: (run.record.exit_status is not None, run.record.started_at))
+
+    def order(run: KeptRun) -> tuple[bool, str]:
+        return run.record.exit_status is not None and bool(run.files), run.record.started_at
+
+    # Those whose session has not ended, which may be partial, or has profiled no test come first.
+    return sorted(runs, key=order)
 
 
 def runs_before(other: Path | None, runs: list[KeptRun]) -> list[KeptRun]:

@@ -101,7 +101,8 @@ class Folder(Struct, frozen=True):
 
     @property
     def parent(self) -> Folder:
-        return Folder(self.place.rstrip("/").rpartition("/")[0] or ".")
+        above, slash, _ = self.place.rstrip("/").rpartition("/")
+        return Folder(above or slash or ".")
 
     @property
     def name(self) -> str:

@@ -67,7 +67,7 @@ def _may_be_large(content: bytes) -> bool:
     ):  # not of a fraction
         return True
     heads = (digits[max(place - 40, 0) : place].rstrip(b"0.") for place in _places(digits, b"0e00"))
-    return any(not head or head[-1] in b":,[- \n" for head in heads)  # not the digits of a hash
+    return any(not head or head[-1] in b":,[- \n\r\t" for head in heads)  # not digits of a hash
 
 
 def _places(content: bytes, part: bytes) -> Iterator[int]:
@@ -199,11 +199,15 @@ def encode(record: Result | Run | BaselinePart | StoredResult) -> bytes:
 
 def indented(value: object) -> bytes:
     """Return data as JSON, indented; bytes of a name that are not UTF-8 are escaped."""
+    return msgspec.json.format(json_of(value), indent=2)
+
+
+def json_of(value: object) -> bytes:
+    """Return data as JSON; bytes of a name that are not UTF-8 are escaped."""
     try:
-        content = msgspec.json.encode(value)
+        return msgspec.json.encode(value)
     except UnicodeEncodeError:  # such as the ID of a test in a file of such a name
-        content = msgspec.json.encode(_escaped(msgspec.to_builtins(value)))
-    return msgspec.json.format(content, indent=2)
+        return msgspec.json.encode(_escaped(msgspec.to_builtins(value)))
 
 
 def _escaped(value: Any) -> Any:

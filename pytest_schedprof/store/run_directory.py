@@ -97,10 +97,12 @@ def write(path: Path, content: bytes, *, is_durable: bool = False) -> None:
                 file.flush()
                 os.fsync(file.fileno())
         os.replace(part, path)
-    except OSError as error:
+    except BaseException as error:  # also a Ctrl-C, or a test's timeout
         with suppress(OSError):  # it may not have been created
             part.unlink()
-        raise _failure(path, error) from error
+        if isinstance(error, OSError):
+            raise _failure(path, error) from error
+        raise
 
 
 def _part_of(path: Path) -> Path:

@@ -24,6 +24,7 @@ from pytest_schedprof.formats import UNREADABLE
 from pytest_schedprof.model.explanation import Source
 from pytest_schedprof.model.profile import Function, Stack
 from pytest_schedprof.store.places import Folder
+from pytest_schedprof.store.records import json_of
 from pytest_schedprof.store.run_directory import make_directory, safe_name
 
 DIRECTORY, ENDING = "sources", ".jsonl"
@@ -41,7 +42,8 @@ class Kept(msgspec.Struct, array_like=True):
 
 def file_of(place: Folder, code: str) -> Folder:
     """Return the file of a run or baseline for code that was loaded from there."""
-    name = blake2b(code.encode(), digest_size=8).hexdigest()
+    known = code.encode("utf-8", "backslashreplace")  # as the record has it
+    name = blake2b(known, digest_size=8).hexdigest()
     return place / DIRECTORY / f"{name}{ENDING}"
 
 
@@ -67,7 +69,7 @@ def _decoded(content: bytes) -> dict[Function, Source]:
 
 def _encoded(sources: Mapping[Function, Source]) -> bytes:
     kept = (Kept(name, source.file, source.line, source.text) for name, source in sources.items())
-    return b"".join(msgspec.json.encode(line) + b"\n" for line in kept)
+    return b"".join(json_of(line) + b"\n" for line in kept)
 
 
 def take_sources(run: Folder, run_id: str, baseline: Folder) -> None:
@@ -109,6 +111,10 @@ def add_sources(run: Path, code: str, sources: Mapping[Function, Source]) -> Non
 
 STACKS, STACKS_ENDING = "stacks", ".json.gz"
 VERSION, MOST_BYTES = 1, 2**28
+
+DAMAGED = (*UNREADABLE, IndexError, ValueError)
+"""Raised for what is no file of stacks, for a function that it lacks, and for a row without a
+count."""
 
 
 class Key(NamedTuple):
@@ -167,7 +173,7 @@ def read_stacks(baseline: Folder) -> dict[Key, Counter[Stack]]:
     stacks: dict[Key, Counter[Stack]] = {}
     with suppress(ArtifactError):
         for file in baseline.files(f"{STACKS}/*{STACKS_ENDING}"):
-            with suppress(ArtifactError, OSError, EOFError, zlib.error, *UNREADABLE, IndexError):
+            with suppress(ArtifactError, OSError, EOFError, zlib.error, *DAMAGED):
                 with gzip.open(BytesIO(file.read())) as unpacked:  # cut, it is no JSON
                     content = msgspec.json.decode(unpacked.read(MOST_BYTES), type=_File)
                 of_file = {

@@ -80,6 +80,12 @@ def test_what_is_broken_comes_first_and_all_can_be_found(path: Path, reader: Rea
     assert sorted(shown(page)) == [f"test_{number:03}" for number in range(50, 60)]
     page.keyboard.press("Escape")
     assert len(shown(page)) == TESTS
+    page.keyboard.type("_transition")
+    assert 0 < len(shown(page)) < TESTS, "it is not the hottest function of all tests"
+    page.keyboard.press("Escape")
+    page.keyboard.type("transitions")
+    assert len(shown(page)) == TESTS, "it is an owner in all of them"
+    page.keyboard.press("Escape")
     expected = {
         "fail": ["test_050", "test_060"],
         "inconclusive": ["test_070"],

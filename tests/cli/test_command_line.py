@@ -57,6 +57,7 @@ def test_each_command_is_documented(name: str) -> None:
             "distributed has no two releases in '2025.5.2..2025.6.1'",
         ),
         (2, "bisect --releases=new..old test_it.py", "--releases must be FIRST..LAST"),
+        (2, "bisect --releases=1,2 --metric=banana test_it.py", "--metric 'banana' is unknown; "),
         (128, "bisect test_it.py", "nothing to run: give a pytest command after --, or --releases"),
         (2, "doctor --backend pyspi", f"(did you mean 'pyspy'?); known: {', '.join(BUILTIN)}"),
         (2, "doctor --option idle", "must be backend.option=value, got 'idle' (from --option)"),

@@ -163,6 +163,11 @@ def test_a_step_is_told_with_its_commit_and_what_else_changed_there(
     assert f"  +5: `{TRANSITION}` {called}\n" in why
 
 
+def test_an_output_that_is_closed_is_no_error(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", None)  # as Python sets it then
+    assert main(["history", str(runs)]) == 0
+
+
 def test_figures_come_in_the_order_of_commits(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

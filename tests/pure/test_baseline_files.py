@@ -60,6 +60,11 @@ def test_a_url_is_shown_without_what_lets_others_in(url: str, shown: str) -> Non
     assert without_secrets(url) == shown
 
 
+def test_the_root_of_all_files_is_above_a_baseline_there() -> None:
+    above = [Folder(path).parent for path in ("/main.json", "/a/main.json", "main.json")]
+    assert above == [Folder("/"), Folder("/a"), Folder(".")]
+
+
 def test_parts_add_up_and_the_newest_counts(place: str) -> None:
     name = f"{place}/main"
     save(name, "", "run-1", [result("a"), result("b")])

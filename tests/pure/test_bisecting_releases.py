@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.cli.bisect import Figure, figure_of, first_bad
+from pytest_schedprof.cli.bisect import Figure, figure_of, first_bad, is_release
 from pytest_schedprof.model.comparison import Change, Comparison, Outcome, Report
 
 
@@ -85,3 +85,18 @@ def test_a_version_is_bad_from_halfway_on(
     value = figure.value(report(*changes, reasons=reasons))
     assert (None if value is None else figure.is_bad(value)) is is_bad
     assert figure.value(Report("a", "b", ())) is None, "the test gave nothing"
+
+
+@pytest.mark.parametrize(
+    ("version", "release", "expected"),
+    [
+        ("2026.1.0", "2026.1", True),  # pip installs the one for the other
+        ("2026.1.1", "2026.1", False),
+        ("2026.1.0+3.gabcdef0", "2026.1.0", False),
+        ("unknown", "2026.1.0", False),
+    ],
+)
+def test_a_release_may_be_named_without_its_last_zeros(
+    version: str, release: str, expected: bool
+) -> None:
+    assert is_release(version, release) is expected

@@ -226,6 +226,14 @@ def test_a_source_that_one_side_lacks_is_not_said_to_be_new() -> None:
     assert part.source is not None
 
 
+@pytest.mark.parametrize("mark", ["\f", "# \u2028"])
+def test_what_only_python_strings_take_for_the_end_of_a_line_moves_no_line(mark: str) -> None:
+    before = Source("a.py", 10, f"def f():\n    a = 1\n{mark}\n    return a\n")
+    after = replace(before, text=before.text.replace("return", "b = 2\n    return"))
+    (place,) = source_change(before, after, None, None).places
+    assert (place.first, place.last) == (13, 13)
+
+
 @given(st.text(alphabet='fx():\n  #"=', max_size=60), st.integers(1, 10**6))
 def test_any_text_has_code_lines_of_its_own(text: str, line: int) -> None:
     source = Source("a.py", line, text)

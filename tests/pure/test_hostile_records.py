@@ -283,7 +283,7 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, kind: str) -
 def test_a_number_that_is_too_large_makes_a_record_corrupt(whole: Path) -> None:
     file = next(iter(sorted(whole.rglob("result.json"))))
     content = file.read_bytes()
-    for number in (b"1e19", b"9" * 19, b"9" * 400, b"-1e300", b"1e400"):
+    for number in (b"1e19", b"9" * 19, b"9" * 400, b"-1e300", b"1e400", b"\t1e300"):
         broken = re.sub(rb'"confidence": [0-9.]+', b'"confidence": ' + number, content)
         with pytest.raises(ArtifactError, match="is corrupt"):
             decode(broken, "a file", Result)

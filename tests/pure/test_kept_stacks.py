@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -23,6 +24,7 @@ from pytest_schedprof.model.result import Result
 from pytest_schedprof.report.pages import drawn as drawn_of
 from pytest_schedprof.store.baselines import save_run
 from pytest_schedprof.store.places import Folder
+from pytest_schedprof.store.records import decode, encode
 from pytest_schedprof.store.run_directory import RunDirectory
 from pytest_schedprof.store.runs import find_run
 from pytest_schedprof.store.sources import (
@@ -103,7 +105,23 @@ def test_shards_of_a_baseline_keep_their_sources_apart(tmp_path: Path) -> None:
     assert read_sources(baseline, "code") == read_sources(Folder(str(tmp_path / "run-2")), "code")
 
 
-@pytest.mark.parametrize("damage", [b"", b"{}", b"\x1f\x8b\x08\x00half"])
+def test_code_in_a_directory_whose_name_is_no_utf_8_has_sources_too(tmp_path: Path) -> None:
+    """A record has such names escaped, and is what its sources are found by."""
+    code = "/\udcff/lib"
+    add_sources(tmp_path, code, {"m:f": Source(f"{code}/m.py", 1, "pass")})
+    environment = replace(measured().environment, code=code)
+    record = decode(encode(measured(environment=environment)), "", Result)
+    sources = read_sources(Folder(str(tmp_path)), record.environment.code)
+    assert sources == {"m:f": Source("/\\udcff/lib/m.py", 1, "pass")}
+    assert read_sources(Folder(str(tmp_path)), code) == sources, "what the run has is known"
+
+
+ROW_WITHOUT_COUNT = b'{"schedprof_stacks": 1, "functions": [], "tests": [["t", "b", "m", [[]]]]}'
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"{}", b"\x1f\x8b\x08\x00half", gzip.compress(ROW_WITHOUT_COUNT)]
+)
 def test_damaged_stacks_are_as_none(tmp_path: Path, damage: bytes) -> None:
     saved(tmp_path, "before", ORDER)
     file = stacks_file_of(Folder(str(tmp_path)) / "baselines" / "main", "before")

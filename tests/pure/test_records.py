@@ -279,6 +279,16 @@ def test_a_run_that_cannot_be_read_does_not_spoil_a_series(tmp_path: Path, conte
         load(str(tmp_path), "")
 
 
+def test_a_session_that_profiled_no_test_does_not_hide_the_run_before(tmp_path: Path) -> None:
+    before = keep_run(tmp_path, 1)
+    later = RunDirectory(tmp_path, "run-2")
+    later.prepare()
+    write_run(later, 1_600_000_002.0, 0, [], tmp_path)
+    loaded = load(str(tmp_path), "")
+    assert [result.test_id for result in loaded.results] == ["c.py::test_whole"]
+    assert kept_run(str(tmp_path), "") == before
+
+
 @pytest.mark.parametrize("name", ["keep", "0-keep"])  # after the run's own name, and before it
 def test_a_run_and_a_link_to_it_are_compared_with_the_run_before(tmp_path: Path, name: str) -> None:
     before, newest = keep_run(tmp_path, 1), keep_run(tmp_path, 2)

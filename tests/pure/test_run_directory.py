@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import resource
+import signal
 import unicodedata
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -154,6 +156,19 @@ def test_a_write_that_fails_half_way_leaves_the_old_file_whole(tmp_path: Path) -
     assert "File too large; make room" in str(caught.value)
     assert path.read_bytes() == b"old"
     assert names_in(tmp_path) == {"result.json"}
+
+
+def test_a_write_that_is_interrupted_leaves_the_old_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.json"
+    write(path, b"old")
+    # The content is written, and the disk has not answered yet.
+    monkeypatch.setattr(os, "fsync", lambda _: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        write(path, b"new", is_durable=True)
+    assert path.read_bytes() == b"old"
+    assert names_in(tmp_path) == {"run.json"}
 
 
 @pytest.mark.parametrize(

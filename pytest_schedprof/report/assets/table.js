@@ -4,7 +4,7 @@ for (const field of document.querySelectorAll(".filter")) openTable(field, docum
 
 function openTable(field, table) {
   const body = table.tBodies[0], rows = [...body.rows];
-  const texts = new Map(rows.map(row => [row, row.textContent.toLowerCase()]));
+  const texts = new Map(rows.map(row => [row, textOf(row).toLowerCase()]));
   const kinds = [...document.querySelectorAll(".kinds input")];
   const filter = () => {
     const text = field.value.toLowerCase(), kind = kinds.find(input => input.checked)?.value ?? "";
@@ -19,6 +19,11 @@ function openTable(field, table) {
   for (const button of document.querySelectorAll("[data-find]"))
     button.addEventListener("click", () => { field.value = button.dataset.find; filter(); field.focus(); });
   for (const head of table.querySelectorAll(".sortable th[data-by]")) makeSortable(head, body, rows);
+}
+
+// What is shown, and the owners, which only the label of their bar names.
+function textOf(row) {
+  return [row.textContent, row.querySelector(".bar")?.getAttribute("aria-label")].join(" ");
 }
 
 // Names from A to Z at first, figures from the highest to the lowest, and what is broken first.
