@@ -21,7 +21,7 @@ FORCED = 3
 def fact(pid: int, place: int) -> str:
     """Return what the kernel tells of a process at a place after its name."""
     try:
-        with open(f"/proc/{pid}/stat") as stat:
+        with open(f"/proc/{pid}/stat", errors="replace") as stat:  # its name may be any bytes
             return stat.read().rpartition(")")[2].split()[place]
     except OSError:
         return ""
@@ -35,7 +35,7 @@ def state(pid: int) -> str:
 def switches(pid: int) -> str:
     """Return the context switches of its first thread; each stop by py-spy causes one."""
     try:
-        with open(f"/proc/{pid}/status") as status:
+        with open(f"/proc/{pid}/status", errors="replace") as status:
             return "".join(line for line in status if "ctxt_switches" in line)
     except OSError:
         return ""
@@ -44,7 +44,7 @@ def switches(pid: int) -> str:
 def is_killed(pid: int) -> bool:
     """Return whether a SIGKILL is still to come to a process."""
     try:
-        with open(f"/proc/{pid}/status") as file:
+        with open(f"/proc/{pid}/status", errors="replace") as file:
             pending = next((line.split()[1] for line in file if line.startswith("ShdPnd:")), "0")
     except OSError:
         return False

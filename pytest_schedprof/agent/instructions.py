@@ -21,9 +21,10 @@ from contextlib import ExitStack
 from functools import cache
 from importlib import _bootstrap
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from .names import module_of_file
+from .names import module_of_file, names_in
 from .patches import replace
 from .perf_events import DISABLE, ENABLE, control, instructions, is_known_here, open_counter
 from .recordings import Recording, as_json, begin, under_way
@@ -123,6 +124,13 @@ SYMBOL = "# schedprof-symbol: "
 
 PYTHON = "py::"
 """Begins the interpreter's names of Python functions."""
+
+ENTRY = re.compile(r"([0-9a-f]+) ([0-9a-f]+) (.*)", re.DOTALL)
+"""What the interpreter tells of a function: address and size in hexadecimal, and a name, which may
+have line breaks."""
+
+NEXT_ENTRY = re.compile(r"\n(?=[0-9a-f]+ [0-9a-f]+ |[0-9a-f ]*\Z)")
+"""Stands before an entry, or before the begin of one at the end, where the disk was full."""
 
 
 MAIN_THREAD = 1
@@ -246,13 +254,19 @@ def symbols() -> Iterator[tuple[int, int, str]]:
 def _python_functions() -> Iterator[tuple[int, int, str]]:
     """Yield where each Python function begins, as far as the interpreter tells it to profilers."""
     path = Path(f"/tmp/perf-{os.getpid()}.map")
-    modules = {getattr(module, "__file__", None): name for name, module in [*sys.modules.items()]}
-    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
-        begin, size, name = line.split(" ", 2)
+    modules = {
+        names_in(module).get("__file__"): name
+        for name, module in [*sys.modules.items()]
+        if issubclass(type(module), ModuleType)
+    }
+    text = path.read_text(errors="replace") if path.exists() else ""
+    for match in filter(None, map(ENTRY.fullmatch, NEXT_ENTRY.split(text))):
+        begin, size, name = match.groups()
         qualname, _, file = name.removeprefix(PYTHON).partition(":")
         if file not in modules:
             modules[file] = module_of_file(file)
-        yield int(begin, 16), int(size, 16), f"{PYTHON}{modules[file]}:{qualname}"
+        named = f"{PYTHON}{modules[file]}:{qualname}"
+        yield int(begin, 16), int(size, 16), " ".join(named.splitlines())
 
 
 AUTO, COUNTER, VALGRIND = "auto", "counter", "valgrind"

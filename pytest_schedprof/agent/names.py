@@ -147,7 +147,12 @@ def names_in(module: ModuleType) -> dict[str, Any]:
 
 
 def functions_of(module: ModuleType) -> Iterator[tuple[str, CodeType]]:
-    """Yield every function that the module defines, including nested ones, with its code."""
+    """Yield every function that the module defines, including nested ones, with its code.
+
+    A module may have put an object of another kind in its place, of which nothing is known.
+    """
+    if not issubclass(type(module), ModuleType):
+        return
     seen: set[int] = set()
     names = names_in(module)
     for value in list(names.values()):
@@ -208,11 +213,10 @@ def find_functions(expressions: dict[str, str], most: int) -> dict[str, list[str
     functions: dict[str, list[str]] = {pattern: [] for pattern in compiled}
     for name, module in sorted(sys.modules.items()):
         left = [p for p in compiled if len(functions[p]) < most and _may_name(p, name)]
-        if left and issubclass(type(module), ModuleType):
-            for qualname, _ in functions_of(module):
-                for pattern in left:
-                    if compiled[pattern].fullmatch(f"{name}:{qualname}"):
-                        functions[pattern].append(f"{name}:{qualname}")
+        for qualname, _ in functions_of(module) if left else ():
+            for pattern in left:
+                if compiled[pattern].fullmatch(f"{name}:{qualname}"):
+                    functions[pattern].append(f"{name}:{qualname}")
     return {pattern: names[:most] for pattern, names in functions.items()}
 
 

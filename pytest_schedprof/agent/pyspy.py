@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from .recordings import ChildRecording, allow_tracing, begin, discard, keep, path_of, under_way
+from .recordings import ChildRecording, begin, discard, keep, path_of, under_way
 
 TICKS = 2
 """Samples to wait for: the first may have been taken just before the beacon started."""
@@ -202,7 +202,6 @@ async def start(
             recording.profiler.kill()
             await recording.ended(recording.profiler, GUARD_PATIENCE_S)
         recording.remove()
-        allow_tracing(by_descendants=False)
         return {"problem": "not-started", "log": str(error)}
     keep(dask_scheduler, recording)
     deadline = time.monotonic() + timeout

@@ -162,11 +162,16 @@ async def stop(token: str, timeout: float, dask_scheduler: Any = None) -> dict[s
     recording.is_ending = True
     try:
         answer = await recording.end(timeout)
-    except Exception:  # it has nothing to fetch
-        await discard(token, dask_scheduler)
+        recording.was_ended = True
+    except asyncio.CancelledError:  # while it waited for its profiler: it can be ended once more
+        raise
+    except BaseException as error:
+        recording.was_ended = True
+        if isinstance(error, Exception):  # it has nothing to fetch
+            await discard(token, dask_scheduler)
         raise
     finally:  # still watched: a client that is interrupted now may never fetch it
-        recording.is_ending, recording.was_ended = False, True
+        recording.is_ending = False
     try:
         place = tempfile.gettempdir()
         room = {"place": place, "free": shutil.disk_usage(place).free}
@@ -231,6 +236,10 @@ def allow_tracing(by_descendants: bool) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PTRACER, pid, 0, 0, 0)
 
 
+TRACING: set[str] = set()
+"""Tokens of the recordings whose profilers trace this process: there is one permission for all."""
+
+
 class ChildRecording(FileRecording):
     """A profiler at work, with its log and its file; neither file has a name."""
 
@@ -252,6 +261,7 @@ class ChildRecording(FileRecording):
         Args:
             more: variables of its environment beside those of this process.
         """
+        TRACING.add(self.token)
         allow_tracing(by_descendants=True)
         self.profiler = subprocess.Popen(
             command,
@@ -301,10 +311,17 @@ class ChildRecording(FileRecording):
     async def outcome(self) -> dict[str, Any]:
         """Return the profiler's exit status and log after it ended."""
         self.listen()
-        allow_tracing(by_descendants=False)
+        self.forbid_tracing()
         log = self.log[-20000:].decode(errors="replace")
         return {"status": self.profiler.returncode, "forced": self.forced, "log": log}
+
+    def forbid_tracing(self) -> None:
+        """Take the permission back, unless another profiler is at work."""
+        TRACING.discard(self.token)
+        if not TRACING:
+            allow_tracing(by_descendants=False)
 
     def remove(self) -> None:
         super().remove()
         os.close(self.log_file)
+        self.forbid_tracing()

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any
 
-from .recordings import ChildRecording, allow_tracing, begin, discard, keep, under_way
+from .recordings import ChildRecording, begin, discard, keep, under_way
 
 FIRST_PYTHON = (3, 15)
 
@@ -76,7 +76,6 @@ async def start(
         recording.launch(source, settings)
     except OSError as error:
         recording.remove()
-        allow_tracing(by_descendants=False)
         return {"problem": "failed", "early": True, "status": error.errno, "log": str(error)}
     keep(dask_scheduler, recording)
     if await recording.prove(deadline):

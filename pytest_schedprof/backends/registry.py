@@ -247,7 +247,7 @@ class _Facts(Mapping[str, BackendFacts]):
     def __getitem__(self, name: str) -> BackendFacts:
         try:
             return self._registry.facts_of(name)
-        except (BackendUnknownError, BackendInvalidError):
+        except SettingsError:  # also of a factory that makes none without options
             raise KeyError(name) from None
 
     def __iter__(self) -> Iterator[str]:

@@ -254,12 +254,19 @@ def complete(coroutine: Coroutine[Any, Any, Any]) -> Any:
     """Run a coroutine in a new event loop of this thread, which backends observe.
 
     A loop that runs already, as around the body of `gen_cluster`, stands still meanwhile. Without
-    `asyncio.run`, which would unset the thread's event loop.
+    `asyncio.run`, which would unset the thread's event loop. As there, what a Ctrl-C or a test's
+    timeout interrupts is cancelled: others may wait until it has left its `finally`.
     """
     with _no_running_loop():
         loop = asyncio.new_event_loop()
         try:
             return loop.run_until_complete(coroutine)
+        except BaseException:
+            if left := asyncio.all_tasks(loop):
+                for task in left:
+                    task.cancel()
+                loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            raise
         finally:
             loop.close()
 

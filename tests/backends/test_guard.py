@@ -37,8 +37,15 @@ def watch(scheduler: int, profiler: int, source: str = SOURCE) -> subprocess.Pop
     return subprocess.Popen([*command, str(scheduler), str(profiler)], stdin=subprocess.PIPE)
 
 
-def test_profiler_of_a_dead_scheduler_is_killed(profiler: subprocess.Popen[bytes]) -> None:
-    with subprocess.Popen([sys.executable, "-c", ""]) as scheduler:
+OF_ANY_BYTES = "import ctypes; ctypes.CDLL(None).prctl(15, b'half \\xd0', 0, 0, 0)"
+"""A program that gives its process a name which is not UTF-8, as the kernel does by cutting it."""
+
+
+@pytest.mark.parametrize("source", ["", OF_ANY_BYTES])
+def test_profiler_of_a_dead_scheduler_is_killed(
+    profiler: subprocess.Popen[bytes], source: str
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", source]) as scheduler:
         zombie = psutil.Process(scheduler.pid)
         wait_for(lambda: zombie.status() == psutil.STATUS_ZOMBIE, "the scheduler to die")
         with watch(scheduler.pid, profiler.pid) as watchdog:

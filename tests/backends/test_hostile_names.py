@@ -5,6 +5,7 @@ backend on a real scheduler, and modules that do something if they are looked at
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import sys
 import types
@@ -14,7 +15,8 @@ from typing import Any
 import pytest
 from support import recorded
 
-from pytest_schedprof.agent.names import find_functions, name_places
+from pytest_schedprof.agent.instructions import symbols
+from pytest_schedprof.agent.names import find_functions, name_places, sources_of
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.control.control import Control
 from pytest_schedprof.model.profile import CostProfile, SampleProfile
@@ -104,6 +106,36 @@ def test_names_are_found_without_loading_a_lazy_module(
     place = (__file__, "run_named", run_named.__code__.co_firstlineno)
     assert name_places([place]) == [f"{__name__}:run_named"]
     assert find_functions({"lazy:*": "lazy:.*"}, 9) == {"lazy:*": []}
+    if sys.platform == "linux":
+        assert list(symbols())
+
+
+class Replacement:
+    """Stands in the place of a module, which may put it there itself."""
+
+
+def test_an_object_in_the_place_of_a_module_has_no_functions_that_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "of_a_user", Replacement())
+    texts = sources_of(["of_a_user:work", f"{__name__}:run_named"])
+    assert list(texts) == [f"{__name__}:run_named"]
+    assert find_functions({"of_a_user:*": "of_a_user:.*"}, 9) == {"of_a_user:*": []}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the interpreter names functions on Linux")
+def test_names_that_the_interpreter_tells_can_have_line_breaks_and_be_cut_off() -> None:
+    """The first two lines are of one function, and the disk was full after the last one's begin."""
+    file = Path(f"/tmp/perf-{os.getpid()}.map")
+    here = f"py::run_named:{__file__}"
+    with file.open("x") as entries:  # no interpreter of a test writes its own
+        entries.write(f"7f00 1c py::a\nb\x85c:/place/of.py\n7f1c 2a {here}\n7f46 1")
+    try:
+        first, second = [symbol for symbol in symbols() if symbol[0] < 0x8000]
+    finally:
+        file.unlink()
+    assert first == (0x7F00, 0x1C, "py::of:a b c")
+    assert second == (0x7F1C, 0x2A, f"py::{__name__}:run_named")
 
 
 def test_a_path_among_the_places_of_modules_is_passed_over(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -26,11 +27,14 @@ from support import (
 from test_instructions import holds
 
 from pytest_schedprof.agent import pyspy as agent
+from pytest_schedprof.agent import recordings
+from pytest_schedprof.agent.recordings import ChildRecording, OwnProcess
 from pytest_schedprof.backends import pyspy, remote
 from pytest_schedprof.backends.pyspy import PySpyBackend
 from pytest_schedprof.backends.registry import BackendRegistry
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
+from pytest_schedprof.control.reachability import complete
 from pytest_schedprof.errors import (
     BackendNotInstalledError,
     BackendNotPermittedError,
@@ -305,6 +309,70 @@ def test_scheduler_that_is_left_stopped_is_freed_by_the_watchdog(
     hardened.call(burn_scheduler_cpu, 0.3)
     assert not psutil.Process(own_cluster.pid).children()
     assert not list(temporary.glob("schedprof-*"))
+
+
+ENDS_WHEN_ASKED_TWICE = """
+import signal
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+for state in ("at work", "asked"):
+    print(state, flush=True)
+    signal.sigwait({signal.SIGINT})
+"""
+
+
+def child(program: str = ENDS_WHEN_ASKED_TWICE) -> ChildRecording:
+    """A recording whose profiler is this program, of which it has printed its first line."""
+    recording = ChildRecording("")
+    recording.spawn([sys.executable, "-I", "-S", "-c", program], {})
+    wait_for_log(recording, b"at work")
+    return recording
+
+
+def wait_for_log(recording: ChildRecording, text: bytes) -> None:
+    def has_text() -> bool:
+        recording.listen()
+        return text in recording.log
+
+    wait_for(has_text, f"{text!r} in the log")
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_stop_that_is_interrupted_in_the_tests_own_process_can_be_ended() -> None:
+    """The event loop waits for py-spy's end then, and nobody goes on with the coroutine."""
+    holder, recording = OwnProcess(), child()
+    recordings.keep(holder, recording)
+
+    async def stop() -> None:
+        asyncio.get_running_loop().call_soon(interrupt)
+        await recordings.stop(recording.token, 200, dask_scheduler=holder)
+
+    with pytest.raises(KeyboardInterrupt):
+        complete(stop())
+    wait_for_log(recording, b"asked")
+    complete(asyncio.wait_for(recordings.end_all("", dask_scheduler=holder), 100))
+    assert recording.profiler.returncode == 0
+    assert recordings.under_way(holder) == []
+
+
+def test_a_profiler_that_ends_leaves_another_one_its_permission(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    permissions: list[bool] = []
+
+    def allow_tracing(by_descendants: bool) -> None:  # few kernels restrict it, and none tells
+        permissions.append(by_descendants)
+
+    monkeypatch.setattr(recordings, "allow_tracing", allow_tracing)
+    first, second = (child(ENDS_WHEN_ASKED_TWICE.replace(', "asked"', ",")) for _ in range(2))
+    for recording, is_allowed in ((first, True), (second, False)):
+        asyncio.run(recording.end(200))
+        assert permissions[-1] is is_allowed
+        recording.remove()
+        assert permissions[-1] is is_allowed
+        assert recording.profiler.returncode == 0
 
 
 def stop_while_it_holds(cluster: LocalProcesses) -> None:

@@ -131,6 +131,21 @@ def test_a_factory_that_is_no_class_makes_one_for_that() -> None:
     assert registry.make("made", rate_hz=50, options={}).name == "cputime"
 
 
+def test_a_factory_that_makes_none_without_options_hides_no_other_backend() -> None:
+    def factory(
+        *, rate_hz: float, options: Mapping[str, object], patterns: Sequence[str]
+    ) -> Backend:
+        if not options:
+            raise SettingsError("schedprof: 'made' needs the option formats")
+        return CpuTimeBackend(rate_hz=rate_hz, options=options)
+
+    registry = BackendRegistry([{"made": factory}])
+    assert registry.make("made", rate_hz=50, options={"formats": "raw"}).name == "cputime"
+    assert set(registry.facts) == set(BUILTIN)
+    with pytest.raises(SettingsError, match="needs the option formats"):
+        registry.facts_of("made")
+
+
 def test_a_factory_that_raises_is_one_clear_error_and_its_backend_is_missing() -> None:
     def factory(**given: object) -> Backend:
         raise ImportError("no module of that name")
