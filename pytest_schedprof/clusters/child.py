@@ -16,7 +16,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import dropwhile
 from pathlib import Path
 from typing import IO, Any
@@ -111,13 +112,27 @@ def environment_of(interpreter: str = "", hash_seed: int | None = None) -> dict[
     if config.get("scheduler") == "dask.distributed":  # while the test has a client of its own
         config = {key: value for key, value in config.items() if key != "scheduler"}
     environment.pop("PYTEST_CURRENT_TEST", None)  # a cluster is not of one test alone
-    environment[CONFIGURATION] = dask.config.serialize(config)
+    environment[CONFIGURATION] = dask.config.serialize(_sendable(config))
     environment.setdefault("DASK_DISTRIBUTED__ADMIN__LOG_LENGTH", "1000")
     # Sets of strings then have the same order in every run.
     environment.setdefault("PYTHONHASHSEED", "0")
     if hash_seed is not None:
         environment["PYTHONHASHSEED"] = str(hash_seed % 2**32)
     return environment
+
+
+def _sendable(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that another process can have: a pool or a function is of this one."""
+    options: dict[str, Any] = {}
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            value = _sendable(value)
+        elif isinstance(value, os.PathLike):
+            value = os.fspath(value)
+        with suppress(TypeError, ValueError):  # JSON does not have it
+            json.dumps({name: value})
+            options[name] = value
+    return options
 
 
 class Child:
@@ -262,12 +277,12 @@ class Child:
 
     def _place(self) -> str:
         """Say where the process's first thread is, by what it logs when a signal comes."""
-        before = self.log.stat().st_size
+        before = len(self._whole_log())
         if TELL_PLACE is not None:
             signal_to(self.process.pid, TELL_PLACE)
         logged, deadline = b"", time.monotonic() + TELLING_S
         while time.monotonic() < deadline:
-            earlier, logged = logged, self.log.read_bytes()[before:]
+            earlier, logged = logged, self._whole_log()[before:]
             place = PLACE.search(logged.decode(errors="replace"))
             if place and logged == earlier:  # it is written line by line
                 file, line, function = place.groups()
@@ -306,7 +321,13 @@ class Child:
 
     def logged(self) -> bytes:
         """Return the log, or the end of a long one."""
-        return self.log.read_bytes()[-LOG_BYTES:] if self.log.exists() else b""
+        return self._whole_log()[-LOG_BYTES:]
+
+    def _whole_log(self) -> bytes:
+        try:
+            return self.log.read_bytes()
+        except OSError:  # a test has removed it
+            return b""
 
     def hang_up(self) -> None:
         """Tell the child to end.

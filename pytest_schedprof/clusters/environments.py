@@ -184,8 +184,11 @@ def installed(path: Sequence[str]) -> dict[str, tuple[str, str]]:
         source = origin.get("url", "") if "dir_info" in origin else ""
         if commit := origin.get("vcs_info"):
             source = f"{commit['vcs']}+{origin['url']}@{commit['commit_id']}"
-        if name := package.metadata["Name"]:  # a broken removal leaves metadata without a name
-            packages.setdefault(canonicalize_name(name), (package.version, source))
+        # What a broken removal leaves has metadata without a name, and since Python 3.15 none.
+        with suppress(FileNotFoundError):
+            about: Any = package.metadata or {}
+            if name := about.get("Name"):
+                packages.setdefault(canonicalize_name(name), (package.version, source))
     return packages
 
 
@@ -397,8 +400,9 @@ def read_spec(spec: str) -> Path | Packages:
     """
     spec = spec.strip()
     if COMMAND.fullmatch(spec) and (command := shutil.which(spec)):
-        return Path(command)
-    if _is_path(spec) and (place := _place(spec)).exists():  # as a whole: a path may have spaces
+        return _place(command)  # the PATH may have relative directories
+    # As a whole: a path may have spaces. `Path.exists` raises an error if the text is too long.
+    if _is_path(spec) and os.path.exists(place := _place(spec)):
         if any((place / name).is_file() for name in BUILD_FILES):
             return Packages((), (str(place),))
         inside = [place / name for name in ("bin/python", "Scripts/python.exe", "python.exe")]

@@ -56,6 +56,17 @@ def check_cluster_options(kind: str | None, options: Mapping[str, str]) -> None:
     is_encrypted(options)
     for name in VIRTUAL_TRAITS:
         read_trait(name, options)
+    for key in config_of(options):
+        _check_sections(key)
+
+
+def _check_sections(key: str) -> None:
+    """Refuse an option of dask below one that is no section: dask would raise a bare TypeError."""
+    for section in (key[:place] for place, sign in enumerate(key) if sign == "."):
+        if not isinstance(dask.config.get(section, {}), Mapping):
+            raise SettingsError(
+                f"schedprof: dask has no configuration key {key!r}: {section!r} is no section"
+            )
 
 
 def check_known_to_dask(options: Mapping[str, str]) -> None:

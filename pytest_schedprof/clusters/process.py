@@ -24,6 +24,9 @@ from typing import Any
 
 GRACE_S = 5.0
 
+OPEN_MAX = 10240
+"""Most open files that macOS accepts as a limit of a process."""
+
 QUESTION, SIGN = b"?", b"!"
 """What the session asks, and how a process says that its interpreter runs."""
 
@@ -104,10 +107,11 @@ def _allow_descriptors() -> None:
     """Raise the limit of open files as far as allowed: a scheduler has one for each worker."""
     import resource  # not at the top: Windows lacks it, where this module is imported too
 
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     # macOS reports an unlimited number, which it does not accept.
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    for number in (most, max(now, OPEN_MAX)):
+        with suppress(ValueError, OSError):
+            return resource.setrlimit(resource.RLIMIT_NOFILE, (number, most))
 
 
 def _remove(directory: str) -> None:

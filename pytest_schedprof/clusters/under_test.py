@@ -162,10 +162,16 @@ class SchedulerUnderTest:
     async def async_client(self) -> AsyncIterator[Client]:
         """Yield an asynchronous client, for `async def` tests."""
         client = Client(self.address, security=self.cluster.security, asynchronous=True)
+        _note_workload(client, self.cluster)
         with any_versions():
             await client
         async with client:
             yield client
+
+
+def _note_workload(client: Client, cluster: Cluster) -> None:
+    """Tell `replay`, which gets a client, the workload of the client's cluster."""
+    vars(client)["schedprof_workload"] = cluster.options.get("workload")
 
 
 def _check_time(name: str, seconds: Any) -> None:
@@ -203,7 +209,7 @@ def open_scheduler(cluster: Cluster, control: Control) -> Iterator[SchedulerUnde
         with any_versions():
             client = Client(cluster.address, security=cluster.security)
         keep_time(client)
-        vars(client)["schedprof_workload"] = cluster.options.get("workload")  # `replay` reads it
+        _note_workload(client, cluster)
     except (OSError, ValueError) as error:
         trouble = cluster.death(DYING_S) or f"no scheduler answers at {cluster.address!r}: {error}"
         raise SchedulerLostError(f"schedprof: {trouble}") from error

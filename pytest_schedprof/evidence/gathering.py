@@ -121,7 +121,8 @@ class Gathering:
             yield
         except Exception as error:  # dask's instruments may raise anything
             reason = str(as_own(error)).removeprefix("schedprof: ")
-            self._missing[name] = self._missing[name] or reason.partition("\n")[0]
+            line = reason.strip().partition("\n")[0] or type(error).__name__
+            self._missing[name] = self._missing[name] or line
 
 
 def _make(kind: type[Kind], test: ObservedTest) -> Kind:

@@ -173,6 +173,8 @@ class SpanInProcess(_InProcess, name="span", description=SpanKind.description, n
     def __init__(self, test: ObservedTest) -> None:
         super().__init__(test)
         self._ids: list[str] = []
+        self._before: dict[Scheduler, list[str]] = {}
+        """IDs of the spans that each scheduler had before the run of the body."""
         self._answers: list[dict[str, Any]] = []
         self._problem = NONE_HERE
 
@@ -183,8 +185,11 @@ class SpanInProcess(_InProcess, name="span", description=SpanKind.description, n
             self._ids.append(name)
             yield
 
+    def begin(self, scheduler: Scheduler) -> None:
+        self._before[scheduler] = spans.known_spans(scheduler)
+
     def end(self, scheduler: Scheduler) -> None:
-        answer = spans.tell_spans(self._ids[-1:], [], scheduler)
+        answer = spans.tell_spans(self._ids[-1:], self._before.pop(scheduler), scheduler)
         self._problem = answer.get("problem", "")
         if not self._problem:
             self._answers.append(answer)

@@ -64,10 +64,11 @@ def _call(function: Any, args: Any, keywords: dict[str, Any]) -> str:
 
 def _short(value: Any) -> str:
     if type(value) in PLAIN:
-        return _SHORT.repr(value)
+        with suppress(ValueError):  # a whole number of thousands of digits
+            return _SHORT.repr(value)
     if type(value).__name__ in ("TaskRef", "Alias"):  # what another task returned
         return _SHORT.repr(getattr(value, "key", value))
-    if type(value).__name__ in ("List", "Tuple", "Set"):  # dask's own, of arguments
+    if type(value).__name__ in ("List", "Tuple", "Set") and hasattr(value, "args"):  # dask's own
         return f"[{', '.join(_few(value.args))}]"
     if type(value) in (list, tuple):
         left, right = ("[", "]") if isinstance(value, list) else ("(", ")")
@@ -191,16 +192,18 @@ class LocalOptions(Struct, frozen=True):
         Raises:
             SettingsError: for one that is none.
         """
-        metric = METRICS.get(self.metric) if isinstance(self.metric, str) else self.metric
-        if metric is None and ":" in self.metric:
-            with suppress(ImportError, AttributeError, ValueError):
-                metric = resolve_name(self.metric)
+        name, metric = "", self.metric
+        if isinstance(self.metric, str):
+            name, metric = self.metric, METRICS.get(self.metric)
+            if metric is None and ":" in name:
+                with suppress(ImportError, AttributeError, ValueError):
+                    metric = resolve_name(name)
         if not callable(metric):
             raise SettingsError(
                 f"schedprof: option local.metric must be one of {', '.join(METRICS)}, a function, "
                 f"or where to find one, as 'module:name', got {self.metric!r}"
             )
-        return metric, self.metric if self.metric in METRICS else str(funcname(metric))
+        return metric, name if name in METRICS else str(funcname(metric))
 
 
 class LocalKind(Kind, name="local", description="dask's local schedulers", needs=[Need.CALLBACKS]):

@@ -106,7 +106,7 @@ class TransfersKind(Kind, name="transfers", description="what workers sent each 
         marks = self._control.call_workers(instruments.last_incoming)
         known = {address: mark for address, mark in marks.items() if mark is not None}
         yield
-        if known:  # hollow workers have no log
+        if known or not marks:  # hollow workers have no log; others may have come meanwhile
             sizes = self._control.call_workers(instruments.tell_sizes, known).values()
             self._sizes[number] = [size for arrived in sizes for size in arrived or ()]
             self._are_all &= None not in sizes

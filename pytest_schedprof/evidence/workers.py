@@ -206,7 +206,7 @@ def merged(answers: Sequence[Mapping[str, Any]], ended: Sequence[float]) -> Work
         whole.children,
         dict(sorted(prefixes.items(), key=lambda item: (-item[1].samples, item[0]))),
         tuple(sorted(slices, key=lambda part: part.stop)),
-        min(ended, default=0.0),
+        min(ended or [part.start for part in slices], default=0.0),
         intervals.get(instruments.SAMPLER, 0.0) / MILLISECONDS,
         intervals.get(instruments.CYCLE, 0.0) / MILLISECONDS,
     )

@@ -23,7 +23,8 @@ def dask_setup(scheduler: Any) -> None:
     import dask
 
     default = f"workload-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.schedprof"
-    path = Path(dask.config.get("schedprof.record.path", default))
+    # dask reads a name of digits as a number.
+    path = Path(str(dask.config.get("schedprof.record.path", default)))
     try:
         from pytest_schedprof.replay.recorder import WorkloadRecorder
         from pytest_schedprof.replay.writing import FileWriter

@@ -178,17 +178,23 @@ def are_plain(states: Sequence[Any]) -> bool:
     )
 
 
+def plain(number: Any) -> float:
+    """Return a number that MessagePack knows; a user may have given one of numpy's."""
+    return number if isinstance(number, (int, float)) else float(number)
+
+
 def annotations_of(state: Any, scheduler: Any, workers: Numbered, names: Names) -> dict[str, Any]:
     """Return what the client demands for a task; workers are numbers, not addresses."""
     priority, restricted = state.priority, state.worker_restrictions
     annotations: dict[str, Any] = {}
     if priority and priority[0]:
-        annotations["priority"] = -priority[0]
+        annotations["priority"] = plain(-priority[0])
     if state.retries:
         annotations["retries"] = state.retries
     if state.resource_restrictions:
         annotations["resources"] = {
-            names.resource(name): amount for name, amount in state.resource_restrictions.items()
+            names.resource(name): plain(amount)
+            for name, amount in state.resource_restrictions.items()
         }
     hosts = scheduler.host_info
     allowed = {*(restricted or ())}

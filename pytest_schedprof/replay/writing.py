@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,17 @@ MOST_WAITING = 1000
 MOST_BYTES = 1 << 26
 """Bytes that wait to be fetched by a client."""
 
+PATIENCE_S = 600.0
+"""Seconds without a fetch after which the client counts as gone; it fetches twice a second."""
+
+NOT_FETCHED = "the client that records does not fetch what it asked for"
+
 
 class Writer:
     """Takes blocks, and keeps them in some place."""
 
     def __init__(self) -> None:
-        self.problem: OSError | None = None
+        self.problem: Exception | None = None
         self._taken = self._kept = 0
         self._waiting: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="schedprof-record", daemon=True)
@@ -71,7 +77,7 @@ class Writer:
         """Take a block, to keep it soon.
 
         Raises:
-            OSError: an earlier one could not be kept.
+            OSError: an earlier one could not be kept, or another error that this met.
         """
         self.check()
         if self._waiting.qsize() > MOST_WAITING:
@@ -104,7 +110,7 @@ class Writer:
             while self.problem is None and (block := self._waiting.get()) is not None:
                 try:
                     self.keep(as_block(block))
-                except OSError as error:
+                except Exception as error:  # also of a value that cannot be packed
                     self.problem = error
                 finally:
                     self._kept += 1
@@ -139,17 +145,26 @@ class Outbox(Writer):
         """Blocks since the last fetch."""
         self._nbytes = 0
         self._lock = threading.Lock()
+        self._fetched = time.monotonic()
+        """When a client last fetched blocks."""
         super().__init__()
+
+    def check(self) -> None:
+        """Raise the error of the thread, or that the client has gone: then nobody ends this."""
+        super().check()
+        if time.monotonic() - self._fetched > PATIENCE_S:
+            raise OSError(NOT_FETCHED)
 
     def keep(self, content: bytes) -> None:
         with self._lock:
             if self._nbytes > MOST_BYTES:
-                raise OSError("the client that records does not fetch what it asked for")
+                raise OSError(NOT_FETCHED)
             self._blocks.append(content)
             self._nbytes += len(content)
 
     def take(self) -> bytes:
         """Return the blocks since the last call."""
+        self._fetched = time.monotonic()
         with self._lock:
             blocks, self._blocks, self._nbytes = self._blocks, [], 0
         return b"".join(blocks)

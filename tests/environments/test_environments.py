@@ -19,6 +19,7 @@ from pytest_schedprof.clusters.contract import ClusterSpec
 from pytest_schedprof.clusters.environments import (
     Packages,
     environment_of,
+    installed,
     interpreter_for,
     interpreter_in,
     make,
@@ -123,6 +124,15 @@ def test_a_checkout_of_this_side_stays_unless_its_version_is_excluded(
     assert environment("__import__('edited').version") == version
 
 
+def test_what_a_broken_removal_leaves_is_no_package(tmp_path: Path) -> None:
+    site = tmp_path / "site-packages"
+    (site / "removed-1.dist-info").mkdir(parents=True)
+    (site / "nameless-1.dist-info").mkdir()
+    (site / "nameless-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\n")
+    install_checkout(site, "1")
+    assert list(installed([str(site)])) == ["edited"]
+
+
 def test_without_uv_one_line_says_how_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +181,11 @@ def test_what_is_neither_a_requirement_nor_a_checkout_is_told_in_one_line(
     with pytest.raises(ClusterError, match=f"cannot be installed: .*{cause}") as caught:
         interpreter_for(spec, tmp_path / "cache", MAKING_S)
     assert "\n" not in str(caught.value)
+
+
+def test_a_text_too_long_for_a_path_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="there is nothing at"):
+        interpreter_for(f"distributed=={'1' * 300} ./missing", tmp_path)
 
 
 def test_needs_that_contradict_each_other_are_told(tmp_path: Path) -> None:
@@ -270,6 +285,15 @@ def test_an_interpreter_that_cannot_run_a_scheduler_is_refused(
         interpreter_for(python, tmp_path, 1.0)
     assert str(caught.value).startswith(f"schedprof: {python!r} ")
     assert words in str(caught.value)
+
+
+def test_a_command_of_a_relative_directory_of_the_path_can_run_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = script(tmp_path, answer(rest=NEW))
+    monkeypatch.chdir(tmp_path.parent)
+    monkeypatch.setenv("PATH", tmp_path.name, prepend=os.pathsep)
+    assert interpreter_for("python", tmp_path, 1.0).path == Path(python)
 
 
 def test_a_file_that_does_not_run_is_no_interpreter(tmp_path: Path) -> None:

@@ -115,6 +115,8 @@ def test_schedulers_of_the_tests_own_process(project: Project) -> None:
     assert goes_on.backends[0].window.tasks == 1
     assert not any(kind.missing for kind in goes_on.evidence)
     assert len(read(project, "test_one_that_goes_on", "tasks.json", TaskStream).tasks) == 2
+    spans = read(project, "test_one_that_goes_on", "span.json", Spans)
+    assert spans.default == ()  # what the fixture did was before
 
 
 class Noting(Observer):

@@ -147,7 +147,7 @@ def test_options_that_cannot_be(option: str, message: str) -> None:
 
 
 THEIRS = """
-from pytest_schedprof.evidence.contract import Brought, Kind, Need
+from pytest_schedprof.evidence.contract import Brought, EvidenceUnavailableError, Kind, Need
 
 
 class TasksOfClient(Kind, name="theirs", description="how many futures the client has"):
@@ -167,13 +167,18 @@ class Raising(Kind, name="raising", description="an error where none is expected
 
     def bring(self, results):
         raise AssertionError("it is not at work any more")
+
+
+class Silent(Kind, name="silent", description="an error without a reason", needs=()):
+    def bring(self, results):
+        raise EvidenceUnavailableError
 """
 
 HOOK = """
-from theirs import Misplaced, Raising, TasksOfClient
+from theirs import Misplaced, Raising, Silent, TasksOfClient
 
 def pytest_schedprof_evidence():
-    return [TasksOfClient, Misplaced, Raising, DurationsKind]
+    return [TasksOfClient, Misplaced, Raising, Silent, DurationsKind]
 """
 
 BODY = """
@@ -204,7 +209,7 @@ def test_kinds_of_a_conftest_one_of_which_a_page_shows(project: Project) -> None
     code = re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0]
     (project.path / "theirs.py").write_text(THEIRS)
     (project.path / "conftest.py").write_text(f"{code}\n{HOOK}")
-    kinds = "theirs,misplaced,raising,span,durations"
+    kinds = "theirs,misplaced,raising,silent,span,durations"
     result = project.run_test(BODY, *OPTIONS, f"--schedprof-evidence={kinds}")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*evidence: theirs, span, durations*"])
@@ -213,6 +218,7 @@ def test_kinds_of_a_conftest_one_of_which_a_page_shows(project: Project) -> None
     assert brought["theirs"].description == "how many futures the client has"
     assert brought["misplaced"].missing == "its file 'result.json' must be named misplaced.SUFFIX"
     assert "OSError: as it should" in brought["raising"].missing
+    assert brought["silent"].missing == "EvidenceUnavailableError"
     assert artifact(project, "theirs.txt").startswith("test_it.py::test_it ")
     (durations,) = json.loads(artifact(project, "durations.json"))
     assert durations["inc"] > 0

@@ -24,6 +24,7 @@ from dask.diagnostics.profile import CacheProfiler, Profiler, ResourceProfiler
 from dask.sizeof import sizeof
 from support import ALONE, AUTOLOAD, Project, command_line, wait_for
 
+from pytest_schedprof.errors import SettingsError
 from pytest_schedprof.evidence.contract import (
     NO_SCHEDULER,
     NONE_HERE,
@@ -34,7 +35,7 @@ from pytest_schedprof.evidence.contract import (
     ObservedTest,
 )
 from pytest_schedprof.evidence.in_process import HERE, NO_WORKER
-from pytest_schedprof.evidence.local import INTERVAL_S, UNSAMPLED, LocalKind
+from pytest_schedprof.evidence.local import INTERVAL_S, UNSAMPLED, LocalKind, described
 from pytest_schedprof.model.evidence import LocalScheduler
 
 
@@ -158,6 +159,21 @@ def test_metric_of_the_user(metric: object, monkeypatch: pytest.MonkeyPatch) -> 
         work("threads")
     content = content_of(kind.bring(()))
     assert (content.cache_metric, content.cache[-1].amount) == ("length_of", len("6015"))
+
+
+@pytest.mark.parametrize("metric", [None, 1, ["bytes"]])
+def test_a_metric_that_is_neither_a_name_nor_a_function_is_refused(metric: object) -> None:
+    with pytest.raises(SettingsError, match="metric must be one of bytes, count, a function"):
+        LocalKind.read_options({"metric": metric})
+
+
+class List:
+    """A type with the name of one of dask's, as numba has one."""
+
+
+def test_arguments_of_any_kind_can_be_described() -> None:
+    assert described((joined, List())) == "joined(List)"
+    assert described((joined, 10**5000)).startswith("joined(")
 
 
 @pytest.mark.slow

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import dask.config
 import msgspec
 import pytest
 from distributed import Scheduler, Worker, wait
@@ -239,6 +241,36 @@ def test_a_client_that_is_gone_takes_its_task_stream_along() -> None:
             assert "task-stream" in scheduler.client.run_on_scheduler(plugins_of)
         while "task-stream" in scheduler.client.run_on_scheduler(plugins_of):
             pass
+
+
+async def come(scheduler: str, directory: str) -> list[Worker]:
+    options: Any = {"host": "127.0.0.1", "local_directory": directory, "memory_limit": 0}
+    return [await Worker(scheduler, name=name, nthreads=1, **options) for name in ("0", "1")]
+
+
+async def leave(workers: list[Worker]) -> None:
+    for worker in workers:
+        await worker.close()
+
+
+@pytest.mark.slow
+def test_workers_that_come_within_the_body_are_seen(tmp_path: Path) -> None:
+    with opened("local", 0) as scheduler:
+        client: Any = scheduler.client
+        test = ObservedTest("test_it", scheduler)
+        transfers, doings = (
+            EvidenceRegistry().load(name)(test) for name in ("transfers", "workers")
+        )
+        often = {"distributed.worker.profile.interval": "2ms"}
+        with dask.config.set(often), transfers.around(1):
+            workers = client.sync(come, scheduler.address, str(tmp_path))
+            work(scheduler)
+        (sizes, numbers) = transfers.bring(()).figures
+        profiles = read(doings.bring(()), "workers.json", WorkerProfiles)
+        client.sync(leave, workers)
+    assert numbers.by_run[1] >= 2
+    assert sizes.by_run[1] > 100_000
+    assert profiles.begun == min(stretch.start for stretch in profiles.slices)
 
 
 def keep_one(dask_worker: Worker) -> None:

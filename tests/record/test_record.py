@@ -15,11 +15,13 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+import dask.config
+import numpy as np
 import pytest
 from at_work import at_work, by_value, inc
 from dask.base import annotate
 from disks import small_disk
-from distributed import Client, wait
+from distributed import Client, Scheduler, wait
 from support import wait_for
 
 from pytest_schedprof.cli.main import main
@@ -28,9 +30,10 @@ from pytest_schedprof.clusters.virtual import VirtualCluster
 from pytest_schedprof.errors import ArtifactError, ClusterError, SettingsError
 from pytest_schedprof.formats.workload import read_workload
 from pytest_schedprof.model.workload import Workload
+from pytest_schedprof.replay import dask_setup, writing
 from pytest_schedprof.replay import hearing as rows
-from pytest_schedprof.replay.fetching import record_workload
-from pytest_schedprof.replay.writing import RecordingFile
+from pytest_schedprof.replay.fetching import begin, record_workload
+from pytest_schedprof.replay.writing import Outbox, RecordingFile
 from pytest_schedprof.workloads import WORKLOADS, replay
 
 SIZE = 100
@@ -175,7 +178,7 @@ def test_what_clients_asked_for_is_recorded(tmp_path: Path) -> None:
         (held,) = client.map(inc, [0], pure=False)  # there before the recording
         wait(held)
         with record_workload(client, path):
-            with annotate(resources={"GPU": 1.0}, mine="a secret"):
+            with annotate(resources={"GPU": np.int64(1)}, mine="a secret"):
                 stuck = client.submit(inc, 1, pure=False)
             first = client.submit(inc, held, priority=7, retries=2, pure=False)
             stuck.release()
@@ -329,6 +332,33 @@ async def wait_for_the_end(dask_scheduler: Any = None) -> bool:
     return "schedprof-record" in dask_scheduler.plugins
 
 
+@by_value
+def have_patience(seconds: float) -> None:
+    """Let a recording wait so long for a client that fetches it; runs on the scheduler."""
+    writing.PATIENCE_S = seconds
+
+
+def test_a_recording_that_nobody_fetches_ends_and_another_one_can_begin(tmp_path: Path) -> None:
+    path = tmp_path / "work.schedprof"
+    with at_work(SimulatedCluster, 1) as client:
+        assert client.run_on_scheduler(begin, False) == ""  # as of a client that was killed
+        client.run_on_scheduler(have_patience, -1.0)
+        assert not client.run_on_scheduler(wait_for_the_end)
+        client.run_on_scheduler(have_patience, 600.0)
+        with record_workload(client, path):
+            wait(client.map(inc, range(3), pure=False))
+    assert sum(1 for _ in read(path).tasks()) == 3
+
+
+def test_a_block_that_cannot_be_packed_ends_the_recording() -> None:
+    outbox = Outbox()
+    outbox.write({"kind": object()})
+    wait_for(outbox.is_idle, "the block to be refused")
+    with pytest.raises(TypeError, match="can not serialize"):
+        outbox.check()
+    outbox.close()
+
+
 def test_a_full_disk_ends_the_recording_and_nothing_else(small: Path) -> None:
     path = small / "work.schedprof"
     with preloaded(path) as (_, address, log), Client(address) as client:
@@ -375,6 +405,21 @@ async def wait_for_blocks(dask_scheduler: Any = None) -> None:
     writer = dask_scheduler.extensions["schedprof-record"].writer
     while not (dask_scheduler.tasks and writer.is_idle()):
         await asyncio.sleep(0.01)
+
+
+def test_a_name_of_digits_is_a_name_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def record() -> None:
+        async with Scheduler(
+            host="127.0.0.1", port=0, dashboard=False, dashboard_address="127.0.0.1:0"
+        ) as scheduler:
+            dask_setup(scheduler)
+
+    monkeypatch.chdir(tmp_path)
+    with dask.config.set({"schedprof.record.path": 20261123}):  # as dask reads a variable
+        asyncio.run(record())
+    assert read(tmp_path / "20261123").graphs == []
 
 
 def test_a_scheduler_starts_though_it_cannot_record(tmp_path: Path) -> None:

@@ -13,8 +13,12 @@ from at_work import at_work, by_value, inc
 from distributed import Client, wait
 from support import Project
 
+from pytest_schedprof.clusters.contract import ClusterSpec
 from pytest_schedprof.clusters.own import OwnCluster, SimulatedCluster
+from pytest_schedprof.clusters.session import start
+from pytest_schedprof.clusters.under_test import open_scheduler
 from pytest_schedprof.clusters.virtual import VirtualCluster
+from pytest_schedprof.control.control import Control
 from pytest_schedprof.formats.workload import read_file
 from pytest_schedprof.model.workload import Workload, workforce_of
 from pytest_schedprof.replay.fetching import record_workload
@@ -197,6 +201,26 @@ def test_a_task_fails_as_often_as_it_did_before_it_succeeds(tmp_path: Path) -> N
     assert [run[:2] for run in ran[1]] == [run[:2] for run in ran[0]]
     took = [[seconds for run in runs for seconds in run[2:]] for runs in ran]
     assert took[1] == pytest.approx(took[0], abs=1e-5)
+
+
+@pytest.mark.slow
+def test_an_asynchronous_client_replays_the_workload_of_its_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "work.schedprof"
+    with at_work(SimulatedCluster, 2) as client, record_workload(client, path):
+        wait(client.map(inc, range(8), pure=False))
+    spec = ClusterSpec("simulated", workers=2, options=(("workload", str(path)),))
+    with (
+        closing(start(spec, timeout_s=60)) as cluster,
+        Control(cluster.address) as control,
+        open_scheduler(cluster, control) as scheduler,
+    ):
+
+        async def again() -> Any:
+            async with scheduler.async_client() as client:
+                replaying: Any = replay(client)
+                return await replaying
+
+        assert asyncio.run(again()) == 8
 
 
 MARKED = """

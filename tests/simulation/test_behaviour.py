@@ -73,6 +73,11 @@ def test_prefixes_have_draws_of_their_own_that_a_seed_repeats() -> None:
         ("local", {"duration": "1"}, "cluster 'local' has no option 'duration'"),
         ("local", {"tls": "perhaps"}, "tls must be true or false, got 'perhaps'"),
         ("tcp://a:1", {"tls": "true"}, "has no option 'tls'"),
+        (
+            "local",
+            {"config.distributed.scheduler.bandwidth.x.y": "1"},
+            "no configuration key .*: 'distributed.scheduler.bandwidth' is no section",
+        ),
     ],
 )
 def test_wrong_options_are_told(kind: str, options: dict[str, str], message: str) -> None:

@@ -6,12 +6,14 @@ import atexit
 import errno
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO
@@ -115,6 +117,45 @@ def test_what_distributed_reads_when_it_is_imported_has_a_server_of_its_own(
             answers = [ask(cluster)[1:3] for cluster in clusters]
             assert answers == [(None, False), ("here", False), ("here", True)]
             assert len({server_of(cluster).pid for cluster in clusters}) == len(clusters)
+
+
+@pytest.mark.slow
+def test_options_that_only_this_process_can_have_stay_here(
+    servers: ForkServers, tmp_path: Path
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        options = {"pool": pool, "schedprof.function": len, "schedprof.tested": tmp_path}
+        with dask.config.set(options), started() as cluster:
+            assert str(ask(cluster)[2]) == str(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_process_whose_log_a_test_has_removed_is_ended_all_the_same(
+    servers: ForkServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "TELLING_S", 0.0)
+    with started() as cluster:
+        shutil.rmtree(cluster._directory)
+        cluster._children[-1].give_up("stood still")
+        assert "stood still, and was ended: where it was is" in str(cluster.death(PATIENCE_S))
+
+
+def test_processes_may_have_as_many_open_files_as_macos_accepts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It tells no limit, and refuses that number."""
+    unlimited = 2**63 - 1
+    accepted: list[tuple[int, int]] = []
+
+    def set_limits(_: int, limits: tuple[int, int]) -> None:
+        if limits[0] > process.OPEN_MAX:
+            raise ValueError("not allowed to raise maximum limit")
+        accepted.append(limits)
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, unlimited))
+    monkeypatch.setattr(resource, "setrlimit", set_limits)
+    process._allow_descriptors()
+    assert accepted == [(process.OPEN_MAX, unlimited)]
 
 
 @pytest.mark.slow
