@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from importlib.util import find_spec
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct, field
@@ -201,8 +202,9 @@ class EvidenceRegistry(Registry[type[Kind]]):
         return tuple(map(self.load, self._expanded(names)))
 
     def _expanded(self, names: Iterable[str]) -> Sequence[str]:
-        expanded = tuple(names)
-        return self.names if expanded == (ALL,) else expanded
+        """Return names with all in place of `all`, beside which limits may bound others."""
+        known = ((name,) if name != ALL else self.names for name in names)
+        return tuple(dict.fromkeys(chain.from_iterable(known)))
 
     def unknown(self, name: str) -> SettingsError:
         known = ", ".join(self.names)

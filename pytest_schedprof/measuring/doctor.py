@@ -128,14 +128,14 @@ def _checked_apart(
                 (f"to try it: schedprof doctor --backend {backend.name}",),
             )
         cluster = LocalProcesses(0, timeout_s=timeout_s, launcher=backend.launcher)
+        with closing(cluster), Control(cluster.address, timeout_s=timeout_s) as line:
+            return _checked(backend, line, is_chosen=is_chosen, timeout_s=timeout_s)
     except BackendUnavailableError as error:
         reason = error.reason.removeprefix("schedprof: ")
         return BackendCheck(backend.name, is_chosen, False, 0.0, reason, error.remedies)
-    except SchedprofError as error:  # the scheduler did not start there; others may work
+    except SchedprofError as error:  # that scheduler did not start, or was lost; others may work
         reason = str(error).removeprefix("schedprof: ")
         return BackendCheck(backend.name, is_chosen, False, 0.0, reason, ())
-    with closing(cluster), Control(cluster.address, timeout_s=timeout_s) as line:
-        return _checked(backend, line, is_chosen=is_chosen, timeout_s=timeout_s)
 
 
 def _checked(

@@ -124,11 +124,12 @@ def broken(
 
 
 def judge_test(
-    plan: Plan, sides: Sides, alpha: float, directory: Path | None
+    plan: Plan, sides: Sides, alpha: float, directory: Path | None, *, is_whole: bool
 ) -> tuple[Comparison, ...]:
     """Assess both sides, store their files in the directory, judge limits and compare.
 
-    The other side comes first, because limits may be relative to what is measured there.
+    The other side comes first, because limits may be relative to what is measured there. A search
+    must have run something, unless the body is not whole: it failed or skipped before.
     """
     against, tested = sides.against, sides.tested
     troubles = _assess_against(against, directory) if against else []
@@ -143,7 +144,7 @@ def judge_test(
     gathering.kept, wrong = judge_evidence(plan.limits, gathering.kept or (), now)
     errors = (*assessed.errors, *troubles, *wrong)
     is_search = plan.settings.seeds > 1 and tested.scheduler.cluster.kind != OWN_VIRTUAL
-    if is_search and not errors and not tested.recorder.tasks:
+    if is_search and is_whole and not errors and not tested.recorder.tasks:
         errors = (SchedprofError(NOTHING_SEARCHED),)
     tested.assessment = Assessment(assessed.backends, errors)
     if errors:

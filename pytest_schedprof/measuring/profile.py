@@ -262,6 +262,7 @@ class _ProfileBlock(Block[SchedulerProfile]):
         scheduler = SchedulerUnderTest(client, cluster, cluster.control)
         code = partial(source_of, self.caller)
         self._profiled = ProfiledTest(self._name, plan, self._place, scheduler, code=code)
+        opened.callback(self._profiled.end_evidence)
         if self.is_async:
             self._profiled.recorder.watch = no_watch
         self._round = opened.enter_context(ExitStack())

@@ -6,8 +6,8 @@ The path of a test through this room:
 2. `Schedule` yields each run with the side (`sides.py`) that it runs on.
 3. `recorder.py` starts and stops the backends around a run and keeps their raw bytes.
 4. `judging.py` has them stored, read and judged (`assessment.py`), and compares the results.
-5. `ProfiledTest.conclude` writes the record when the test's outcome is known. Until then the
-   record says that the test did not end.
+5. `ProfiledTest.final` makes the record when the test's outcome is known, and `conclude` writes
+   it. Until then the record says that the test did not end.
 """
 
 from __future__ import annotations
@@ -203,7 +203,8 @@ class ProfiledTest:
         Args:
             other_scheduler: that which the body runs on in turns with this one, if any.
             callbacks: for dask's local schedulers.
-            must_have_scheduler: whether it is an error if no scheduler runs in this process.
+            must_have_scheduler: whether it is an error if no scheduler runs in this process,
+                although the body comes to its end.
             code: returns the source of the body, or nothing.
         """
         self.plan = plan
@@ -213,7 +214,8 @@ class ProfiledTest:
         """Why there is nothing to judge or to keep, although that is no error; else empty."""
         self.refusal = ""
         """Why it ran as an ordinary test although it was to run in virtual time; else empty."""
-        self._must_have_scheduler = must_have_scheduler
+        self.must_have_scheduler = must_have_scheduler
+        """Whether it is an error of a body that came to its end if no scheduler ran."""
         self._test_id, self._started_at = test_id, now()
         self._store = store
         self._observed = ObservedTest(
@@ -224,7 +226,9 @@ class ProfiledTest:
             limits=[limit for limit in plan.settings.limit if limit.evidence],
         )
         self.is_assessed = False
-        """Whether the runs of the body are over."""
+        """Whether the runs of the body that are recorded are over."""
+        self.is_over = False
+        """Whether all are, so that its report comes next."""
         self.is_whole = False
         """Whether the body did all its work in each of them."""
         name = without_secrets(plan.settings.against or AGAINST)
@@ -292,8 +296,9 @@ class ProfiledTest:
             side.scheduler.window = nullcontext  # a teardown may still call `measure()`
         left = self._leave()
         is_absent = any(isinstance(error, NoSchedulerError) for error in left)
-        if is_absent and not self._must_have_scheduler:  # no error, and nothing to keep
-            return self._drop(str(left[0]))
+        # A body that failed or skipped may have left before its scheduler began.
+        if is_absent and not (self.must_have_scheduler and self.is_whole):
+            return self._drop(str(left[0]))  # no error, and nothing to keep
         self.recorder.errors.extend(left)
         try:
             self._judge()
@@ -301,9 +306,13 @@ class ProfiledTest:
             self._fail(RecordingError(INTERRUPTED))
             self._judge()
             raise
-        finally:  # always, because the instruments of evidence are at work on the schedulers
-            for side in self.schedule.sides.all:
-                side.gathering.keep(None, ())
+        finally:
+            self.end_evidence()
+
+    def end_evidence(self) -> None:
+        """End all instruments of evidence that are still at work on the schedulers."""
+        for side in self.schedule.sides.all:
+            side.gathering.keep(None, ())
 
     def refuse(self, why: str) -> None:
         """Drop what was recorded of a test that cannot run in virtual time."""
@@ -313,7 +322,7 @@ class ProfiledTest:
 
     def _drop(self, why: str) -> None:
         self.unprofiled = why
-        self._tested.gathering.keep(None, ())
+        self.end_evidence()
         if self.directory is not None:
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -339,7 +348,9 @@ class ProfiledTest:
             if self.directory is None:
                 self.directory = self._store.new_test(self._test_id)
             alpha = self.schedule.alpha
-            self._comparisons = judge_test(self.plan, sides, alpha, self.directory)
+            self._comparisons = judge_test(
+                self.plan, sides, alpha, self.directory, is_whole=self.is_whole
+            )
             # Where nothing is compared, now or later, nobody explains sources.
             if self.directory and (settings.save or settings.compare or settings.against):
                 keep_sources(self.directory.parents[1], sides.all)
@@ -375,18 +386,25 @@ class ProfiledTest:
             comparisons=self._comparisons,
         )
 
-    def conclude(self, outcome: str) -> Result:
-        """Write the record now that the test's outcome is known, and return it.
+    def final(self, outcome: str) -> Result:
+        """Return the record now that the test's outcome is known, with the files that it keeps.
+
+        Called once, because all others are removed.
+        """
+        result, most = self.record(outcome), self.plan.settings.keep
+        if self.directory is None or most is None or is_remarkable(result):
+            return result
+        return trimmed(result, self.directory, most)
+
+    def conclude(self, result: Result) -> None:
+        """Write the final record, and if files of the other side are not kept, that side's too.
 
         Raises:
-            ArtifactError: if it cannot be written.
+            ArtifactError: if one cannot be written.
         """
-        result, directory = self.record(outcome), self.directory
-        most = self.plan.settings.keep
-        if directory is not None and most is not None and not is_remarkable(result):
-            if against := self.schedule.sides.against:
-                place = directory / AGAINST
-                keep_record(place, trimmed(against.record(), place, most))
-            result = trimmed(result, directory, most)
+        directory, most = self.directory, self.plan.settings.keep
+        against = self.schedule.sides.against
+        if directory and against and most is not None and not is_remarkable(result):
+            place = directory / AGAINST
+            keep_record(place, trimmed(against.record(), place, most))
         keep_record(directory, result)
-        return result

@@ -192,8 +192,6 @@ class Settings(NamedTuple):
     @property
     def gathered(self) -> tuple[str, ...]:
         """Kinds of evidence to gather: those that were asked for, and those that limits bound."""
-        if ALL in self.evidence:
-            return self.evidence
         bounded = (limit.evidence for limit in self.limit if limit.evidence)
         return tuple(dict.fromkeys((*self.evidence, *bounded)))
 
@@ -297,6 +295,8 @@ def overlay(session: Settings, markers: Iterable[pytest.Mark]) -> Settings:
     if session.is_forced:
         marker_settings.pop("backend", None)
     chosen = frozenset(marker_settings)
+    if "workload" in dict(marker_settings.get("cluster_option", ())):
+        marker_settings.setdefault("workload", None)  # in place of the session's
     inherited, kind = session.cluster_option, marker_settings.get("cluster", session.cluster)
     if inherited and kind != session.cluster:  # then those that the other kind has
         from pytest_schedprof.clusters.options import is_known  # imports distributed
@@ -315,8 +315,8 @@ def _marker_options(
 
     The marker's `options` are of the backend that it names, or a mapping for each backend.
     """
-    named = marker.kwargs.get("backend")
-    owner = named if isinstance(named, str) and "," not in named else ANY_BACKEND
+    named = read_value("backend", marker.kwargs.get("backend", AUTO), "a marker")
+    owner = named[0] if len(named) == 1 and named[0] != AUTO else ANY_BACKEND
     for name, value in options.items():
         if isinstance(value, Mapping):
             yield from ((name, *item) for item in value.items())

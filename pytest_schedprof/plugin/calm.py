@@ -130,8 +130,11 @@ def tmp_files(item: pytest.Item) -> frozenset[Path]:
     return frozenset(place.iterdir() if isinstance(place, Path) and place.is_dir() else ())
 
 
-def forget_files(item: pytest.Item) -> None:
-    """Empty `tmp_path` of what earlier runs of the body left there."""
+def forget_runs(item: pytest.Item) -> None:
+    """Forget what earlier runs of the body left: files, and how a test of unittest ended."""
+    with warnings.catch_warnings(action="ignore"):  # of what it could not close
+        if vars(item).pop("_excinfo", None):
+            gc.collect()
     before = item.stash[TMP_FILES]
     for left in tmp_files(item) - before:
         if left.is_dir() and not left.is_symlink():
@@ -145,7 +148,7 @@ def check(item: pytest.Item, seed: int | None) -> str:
     """Run the body of a test twice; return in words where the runs differ, if they do."""
     journals: tuple[list[Event], list[Event]] = ([], [])
     for journal in journals:
-        forget_files(item)
+        forget_runs(item)
         with clean_process(), virtual_time(seed, journal):
             item.runtest()
     return difference(*journals)

@@ -34,12 +34,12 @@ from pytest_schedprof.model.result import IN_PROCESS, Result
 from pytest_schedprof.model.run import StoredResult
 from pytest_schedprof.plugin.stash import (
     COMPARED_RUN,
-    NOT_CALM,
     REFERENCE,
     STARTED_AT,
     backends_of,
     run_of,
     session_settings,
+    why_not_calm,
 )
 from pytest_schedprof.report.changes import unmatched_tests
 from pytest_schedprof.report.comparisons import why_lines
@@ -306,8 +306,8 @@ class Collector:
         verbosity = self.config.get_verbosity()
         lines += unprofiled_lines(self.unprofiled, verbosity)
         notes = [printable(text) for text in self.notes if text]
-        if reason := self.config.stash.get(NOT_CALM, ""):
-            notes.append(f"not in virtual time: tests that make their own clusters: {reason}")
+        if reason := why_not_calm(self.config):
+            notes.append(reason)
         is_checked = any(result.is_own_virtual for result in results)
         if session_settings(self.config).check and not is_checked:
             notes.append(UNCHECKED)

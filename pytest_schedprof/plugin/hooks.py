@@ -48,6 +48,7 @@ from pytest_schedprof.plugin.stash import (
     kinds_of,
     run_of,
     session_settings,
+    why_not_calm,
 )
 
 if TYPE_CHECKING:
@@ -58,10 +59,11 @@ if TYPE_CHECKING:
 
 MARKER = "schedprof"
 
-NOTHING_PROFILED = (
-    "no test was profiled: mark those that make their own cluster (@pytest.mark.schedprof), or let "
-    "tests take the fixture schedprof_scheduler"
+REMEDY = (
+    "mark those that make their own cluster (@pytest.mark.schedprof), or let tests take the "
+    "fixture schedprof_scheduler"
 )
+"""What to do if no test was profiled, unless it is known why not."""
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -81,6 +83,7 @@ def pytest_load_initial_conftests(
     if flag in args:
         args[:] = [f"{flag}={AUTO}" if word == flag else word for word in args]
         namespace = copy(early_config.option)
+        namespace.confcutdir = early_config.known_args_namespace.confcutdir  # by pytest itself
         early_config.known_args_namespace = parser.parse_known_args(args, namespace)
     yield
 
@@ -363,8 +366,9 @@ class Listener:
         is_given = self.config.getoption(option_named("backend").attribute) is not None
         is_meant = is_given and settings is not None and not settings.is_off
         has_run = {"passed", "failed"} & terminalreporter.stats.keys()
-        if is_meant and has_run and not self.config.pluginmanager.has_plugin("schedprof-collector"):
-            terminalreporter.write_line(f"schedprof: {NOTHING_PROFILED}", yellow=True)
+        reason = why_not_calm(self.config) or (REMEDY if is_meant and has_run else "")
+        if reason and not self.config.pluginmanager.has_plugin("schedprof-collector"):
+            terminalreporter.write_line(f"schedprof: no test was profiled: {reason}", yellow=True)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

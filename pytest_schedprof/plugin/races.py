@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pytest_schedprof.plugin.calm import clean_process, forget_files, virtual_time
+from pytest_schedprof.plugin.calm import clean_process, forget_runs, virtual_time
 from pytest_schedprof.plugin.stash import STORIES
 from pytest_schedprof.virtual.races import (
     Statement,
@@ -124,7 +124,7 @@ def _failure(
     visit: Callable[[Relay], None] = lambda relay: None,
 ) -> Failure | None:
     """Run the body of a test, with visits before a statement; return how it fails, if it does."""
-    forget_files(item)
+    forget_runs(item)
     try:
         with clean_process(), virtual_time(weather) as relay:
             visiting = partial(visit, relay)
@@ -132,6 +132,6 @@ def _failure(
                 item.runtest()
     except (Exception, pytest.fail.Exception) as error:
         return Failure(type(error), statement_of(error, str(item.path)))
-    except RefusalError:
+    except (RefusalError, pytest.skip.Exception):
         return None
     return None

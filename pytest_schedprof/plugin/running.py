@@ -35,7 +35,7 @@ from pytest_schedprof.model.result import VIRTUAL
 from pytest_schedprof.plugin.calm import (
     check,
     clean_process,
-    forget_files,
+    forget_runs,
     is_possible,
     tmp_files,
     virtual_time,
@@ -162,6 +162,14 @@ def arguments_for_run(item: pytest.Item, body_run: BodyRun, side: Side) -> Itera
 def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
     """Record the run of the body that pytest makes, and make the other runs of the plan."""
     profiled = item.stash[PROFILED] = _profiled(item, plan)
+    try:
+        return (yield from _run_and_judge(item, profiled))
+    finally:
+        profiled.is_over = True
+
+
+def _run_and_judge(item: pytest.Item, profiled: ProfiledTest) -> Generator[None, Any, Any]:
+    plan = profiled.plan
     item.stash[TMP_FILES] = tmp_files(item)
     profiled.begin()
     is_drawn = "seed" in dict(plan.settings.cluster_option)
@@ -175,7 +183,8 @@ def run_profiled(item: pytest.Item, plan: Plan) -> Generator[None, Any, Any]:
         if seed is not None and profiled.is_calm and not profiled.unprofiled:
             error.add_note(f"schedprof: under seed {seed}: {story(item, seed, error)}")
         raise
-    # Only of a test that passed: a body that failed has left by the `finally` above.
+    if _has_failed(item):  # a test of unittest; any other that failed has left by a `raise` above
+        return outcome
     if complaint := _complaint(item, profiled):
         pytest.fail(complaint, pytrace=False)
     is_checked = plan.settings.check and profiled.is_calm and not profiled.unprofiled
@@ -189,10 +198,16 @@ def _complaint(item: pytest.Item, profiled: ProfiledTest) -> str | None:
     return profiled.complaint(_command(item), item.config.invocation_params.dir)
 
 
+def id_of(item: pytest.Item) -> str:
+    """Return the test's ID without the group that pytest-xdist appends by `--dist=loadgroup`."""
+    own = f"{item.parent.nodeid}::{item.name}" if item.parent else item.nodeid
+    return own if item.nodeid.startswith(f"{own}@") else item.nodeid
+
+
 def _command(item: pytest.Item) -> str:
     """Return the command that runs the test again with the options of this session."""
     place = os.path.relpath(item.path, item.config.invocation_params.dir)
-    words = ["pytest", "::".join([place, *item.nodeid.split("::")[1:]])]
+    words = ["pytest", "::".join([place, *id_of(item).split("::")[1:]])]
     for option in OPTIONS:
         given = item.config.getoption(option.attribute)
         if given is None or option.name == "save":
@@ -221,13 +236,13 @@ def _run_body(
             if _has_failed(item):
                 break
             profiled.keep_rounds()
-            forget_files(item)
+            forget_runs(item)
             with clean(), arguments_for_run(item, body_run, side), in_time():
                 item.runtest()
         profiled.is_whole = not _has_failed(item)
     except RefusalError as error:
         profiled.refuse(str(error))
-        forget_files(item)
+        forget_runs(item)
         return item.runtest()
     except TimeoutError as error:
         settings = profiled.plan.settings
@@ -267,7 +282,7 @@ def _profiled(item: pytest.Item, plan: Plan) -> ProfiledTest:
         plan.needs_scheduler, may_be_virtual=is_possible(plan)
     )
     return ProfiledTest(
-        item.nodeid,
+        id_of(item),
         replace(plan, kind=scheduler.cluster.kind),
         run_of(item.config),
         scheduler,
@@ -306,7 +321,7 @@ def _keep_interrupted(item: pytest.Item, profiled: ProfiledTest) -> None:
     if profiled.unprofiled:
         return
     try:
-        result = profiled.conclude("interrupted")
+        profiled.conclude(result := profiled.final("interrupted"))
     except SchedprofError:
         return  # the interrupt is what matters
     if not hasattr(item.config, "workerinput"):
@@ -335,7 +350,7 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
     profiled = item.stash.get(PROFILED, None)
     if profiled is None:
         return
-    if not profiled.is_assessed:  # the report of a subtest: the body goes on
+    if not profiled.is_over:  # the report of a subtest: the body goes on, or runs again
         item.stash[HAS_FAILED_SUBTEST] = report.failed or item.stash.get(HAS_FAILED_SUBTEST, False)
         return
     del item.stash[PROFILED]  # a rerun makes its own
@@ -343,7 +358,8 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
     item.stash[HAS_FAILED_SUBTEST] = False
     profiled.is_whole &= not has_failed_subtest
     if profiled.unprofiled:
-        report.__dict__["schedprof_unprofiled"] = _outcome(report) != "skipped"
+        is_told = bool(profiled.refusal) or not profiled.must_have_scheduler
+        report.__dict__["schedprof_unprofiled"] = is_told and _outcome(report) != "skipped"
         report.__dict__["schedprof_refusal"] = profiled.refusal
         return
     complaint = None
@@ -353,14 +369,14 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
             del report.wasxfail
             report.outcome, report.longrepr = "failed", "\n".join(map(str, profiled.errors))
         outcome = "failed" if has_failed_subtest else _outcome(report)
-        result = profiled.record(outcome)
+        result = profiled.final(outcome)
         report.__dict__["schedprof"] = pack(result, profiled.directory)
         # JUnit takes the properties of the teardown's report, which come from the item.
         properties = list(properties_of(result, profiled.directory))  # thousands of tests keep them
         for known in (item.user_properties, report.user_properties):  # of another attempt, too
             known[:] = [pair for pair in known if not pair[0].startswith("schedprof_")]
             known += properties
-        profiled.conclude(outcome)  # last: the session tells of tests that it cannot keep
+        profiled.conclude(result)  # last: the session tells of tests that it cannot keep
     except Exception as error:  # the test's monkeypatches are still active
         complaint = "\n".join(filter(None, [complaint, str(as_own(error))]))
         if report.passed:

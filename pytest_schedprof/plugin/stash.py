@@ -5,8 +5,9 @@ What a session may not need at all is made by a function at the end of this file
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pytest_schedprof.measuring.settings import Settings
     from pytest_schedprof.plugin.against import OtherSettings
     from pytest_schedprof.store.run_directory import RunDirectory
+
+T = TypeVar("T")
 
 # On the config and, with the markers merged in, on items.
 
@@ -94,6 +97,12 @@ HAS_FAILED_SUBTEST: pytest.StashKey[bool] = pytest.StashKey()
 """Whether a subtest of the body that is running has failed."""
 
 
+def why_not_calm(config: pytest.Config) -> str:
+    """Say why tests that make their own clusters were not in virtual time; empty if they were."""
+    reason = config.stash.get(NOT_CALM, "")
+    return reason and f"not in virtual time: tests that make their own clusters: {reason}"
+
+
 def session_settings(config: pytest.Config) -> Settings:
     """Return the session's settings, which are read at first use.
 
@@ -117,7 +126,7 @@ def backends_of(config: pytest.Config) -> BackendRegistry:
     if REGISTRY not in config.stash:
         from pytest_schedprof.backends.registry import BackendRegistry
 
-        config.stash[REGISTRY] = BackendRegistry(_of_hook(config, "pytest_schedprof_backends"))
+        config.stash[REGISTRY] = _of_hook(config, "pytest_schedprof_backends", BackendRegistry)
     return config.stash[REGISTRY]
 
 
@@ -126,21 +135,23 @@ def kinds_of(config: pytest.Config) -> EvidenceRegistry:
     if KINDS not in config.stash:
         from pytest_schedprof.evidence.contract import EvidenceRegistry
 
-        config.stash[KINDS] = EvidenceRegistry(_of_hook(config, "pytest_schedprof_evidence"))
+        config.stash[KINDS] = _of_hook(config, "pytest_schedprof_evidence", EvidenceRegistry)
     return config.stash[KINDS]
 
 
-def _of_hook(config: pytest.Config, name: str) -> Any:
-    """Return what a hook returns, which is a user's code.
+def _of_hook(config: pytest.Config, name: str, registry: Callable[[Any], T]) -> T:
+    """Return the registry with what a hook returns, which is a user's code.
 
     Raises:
-        SettingsError: if it fails.
+        SettingsError: if it fails, or returns what cannot be used.
     """
-    try:
-        return getattr(config.hook, name)()
-    except Exception as error:
-        from pytest_schedprof.errors import SettingsError
+    from pytest_schedprof.errors import SettingsError
 
+    try:
+        return registry(getattr(config.hook, name)())
+    except SettingsError:
+        raise
+    except Exception as error:
         raise SettingsError(f"schedprof: the hook {name} failed: {error!r}") from error
 
 

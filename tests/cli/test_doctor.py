@@ -14,11 +14,14 @@ import pytest
 from hardening import drop_sys_ptrace, filter_tracing
 from support import python
 
+from pytest_schedprof.backends.contract import Recording, Target
+from pytest_schedprof.backends.cputime import CpuTimeBackend
 from pytest_schedprof.backends.instructions import is_lent
 from pytest_schedprof.backends.registry import BUILTIN
 from pytest_schedprof.cli.main import main
 from pytest_schedprof.clusters.own import LocalProcesses
 from pytest_schedprof.control.control import Control
+from pytest_schedprof.measuring.doctor import _checked_apart
 
 ABSENT = {"tachyon"} if sys.version_info < (3, 15) else set()
 
@@ -56,6 +59,28 @@ def test_a_scheduler_that_does_not_start_under_a_launcher_ends_no_checkup(
     works = {backend["name"]: backend["works"] for backend in findings["backends"]}
     assert works["counts"]
     assert works["instructions"] == is_lent()
+
+
+def die() -> None:
+    os._exit(1)
+
+
+class Deadly(CpuTimeBackend):
+    """Ends the scheduler, which a program has started for it."""
+
+    name = "deadly"
+    launcher = ("env",)
+
+    def start(self, target: Target, *, timeout_s: float) -> Recording:
+        target.call(die)
+        raise AssertionError
+
+
+def test_a_scheduler_that_is_lost_under_a_launcher_ends_no_checkup(control: Control) -> None:
+    deadly = Deadly(rate_hz=100, options={})
+    check = _checked_apart(deadly, control, is_chosen=True, timeout_s=200)
+    assert (check.name, check.works) == ("deadly", False)
+    assert "hung up" in check.reason
 
 
 def test_what_it_says_of_a_scheduler_is_so_and_nothing_is_left_there(

@@ -14,7 +14,9 @@ from distributed import Client, wait
 from witness import opened
 
 from pytest_schedprof import profile_scheduler
+from pytest_schedprof.agent.instruments import SAMPLER
 from pytest_schedprof.clusters.under_test import SchedulerUnderTest
+from pytest_schedprof.errors import SchedprofError
 from pytest_schedprof.evidence.span import ELSEWHERE
 from pytest_schedprof.model.evidence import Spans
 from pytest_schedprof.model.result import Result
@@ -44,6 +46,22 @@ def test_of_a_body(scheduler: SchedulerUnderTest, tmp_path: Path) -> None:
     spans = msgspec.json.decode((tmp_path / "span.json").read_bytes(), type=Spans)
     assert spans.merged.tasks == profile.result.backends[0].window.tasks == 20
     assert "\ndef test_of_a_body(" in texts_of_report(tmp_path)
+
+
+def test_workers_sample_as_before_if_a_backend_does_not_start(
+    scheduler: SchedulerUnderTest,
+) -> None:
+    def intervals() -> dict[str, float]:
+        read = lambda dask_worker: dask_worker.periodic_callbacks[SAMPLER].callback_time  # noqa: E731
+        found: dict[str, float] = scheduler.client.run(read)
+        return found
+
+    before, often = intervals(), {"workers": {"interval": "2ms"}}
+    with profile_scheduler("cputime"):
+        refused = profile_scheduler("cputime", evidence="workers", options=often)
+        with pytest.raises(SchedprofError, match="stop the other profiler first"), refused:
+            pytest.fail("the body ran")
+    assert intervals() == before
 
 
 def test_of_an_asynchronous_client(scheduler: SchedulerUnderTest, tmp_path: Path) -> None:

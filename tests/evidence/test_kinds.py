@@ -26,6 +26,7 @@ from pytest_schedprof.evidence.contract import (
     with_pictures,
 )
 from pytest_schedprof.evidence.gathering import Gathering
+from pytest_schedprof.measuring.settings import read_call
 from pytest_schedprof.model.evidence import Evidence
 from pytest_schedprof.model.result import BackendResult
 
@@ -124,6 +125,16 @@ def test_a_figure_that_no_record_can_hold_is_left_out(
     assert bool(evidence.amounts) is not bool(missing)
     assert evidence.missing.startswith(missing)
     assert msgspec.json.decode(msgspec.json.encode(evidence), type=Evidence) == evidence
+
+
+def test_a_limit_on_a_kind_that_does_not_exist_is_refused_beside_all() -> None:
+    limits = ("figure(theirs:longest) <= 1", "memory(process) <= 1GB")
+    gathered = read_call("a test", limits, {}, evidence="all").gathered
+    assert gathered == ("all", "theirs", "memory")
+    with pytest.raises(SettingsError, match=r"evidence must be any of .*, got 'theirs'"):
+        EvidenceRegistry().kinds(gathered)
+    kinds = EvidenceRegistry().kinds(["all", "memory"])
+    assert [kind.name for kind in kinds] == [*KINDS]
 
 
 OPTIONS_THAT_CANNOT_BE = [

@@ -157,9 +157,19 @@ def test_stars(schedprof_scheduler):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["backends", "evidence"])
-def test_a_hook_that_fails_is_an_error_of_profiled_tests_alone(project: Project, name: str) -> None:
-    hook = f"def pytest_schedprof_{name}():\n    raise ImportError('no module mine')"
+@pytest.mark.parametrize(
+    ("name", "body", "error"),
+    [
+        ("backends", "raise ImportError('no module mine')", "ImportError(*no module mine*"),
+        ("backends", "return ['no mapping']", "AttributeError(*"),
+        ("evidence", "raise ImportError('no module mine')", "ImportError(*no module mine*"),
+        ("evidence", "return dict", "TypeError(*"),
+    ],
+)
+def test_a_hook_that_fails_is_an_error_of_profiled_tests_alone(
+    project: Project, name: str, body: str, error: str
+) -> None:
+    hook = f"def pytest_schedprof_{name}():\n    {body}"
     (project.path / "conftest.py").write_text(hook)
     result = project.run_test(
         """
@@ -171,9 +181,7 @@ def test_other(): pass
     )
     result.assert_outcomes(errors=1, passed=1)
     hook = f"pytest_schedprof_{name}"
-    result.stdout.fnmatch_lines(
-        [f"schedprof: the hook {hook} failed: ImportError(*no module mine*"]
-    )
+    result.stdout.fnmatch_lines([f"schedprof: the hook {hook} failed: {error}"])
 
 
 def test_pattern_that_names_nothing_fails_and_keeps_the_profile(project: Project) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from xml.etree import ElementTree
+
 import pytest
 from support import Project
 
@@ -255,7 +258,8 @@ SESSION = ("--schedprof=counts,viztracer", "--schedprof-cluster=simulated", "--s
 def test_recordings_of_tests_that_are_as_they_were_are_bounded(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    project.run_test(KEEPING, *SESSION, "--schedprof-keep=60kB").assert_outcomes(passed=2, failed=1)
+    result = project.run_test(KEEPING, *SESSION, "--schedprof-keep=60kB", "--junitxml=junit.xml")
+    result.assert_outcomes(passed=2, failed=1)
     files = {
         name: {backend.backend: bool(backend.artifacts) for backend in result.backends}
         for name, result in project.results().items()
@@ -266,6 +270,14 @@ def test_recordings_of_tests_that_are_as_they_were_are_bounded(
     assert trace.backend == "viztracer"
     assert trace.left_out > 60_000
     assert len(list(project.path.rglob("*.viztracer.json.gz"))) == 2
+    named: list[Path] = []
+    for test in ElementTree.parse(project.path / "junit.xml").iter("properties"):
+        told = [(each.get("name", ""), each.get("value", "")) for each in test]
+        (place,) = [Path(value) for name, value in told if name == "schedprof_artifacts"]
+        files = [place / value for name, value in told if name.endswith("_artifact")]
+        assert all(file.is_file() for file in files)
+        named += files
+    assert named
     capsys.readouterr()
 
     runs = str(project.path / ".schedprof")

@@ -9,7 +9,7 @@ import pytest
 from support import Project
 
 from pytest_schedprof.measuring.options import OPTIONS, option_named
-from pytest_schedprof.measuring.settings import Settings, overlay, read_session
+from pytest_schedprof.measuring.settings import ANY_BACKEND, Settings, overlay, read_session
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,16 @@ def test_directory_is_relative_to_where_it_was_written(
     assert by_cli.dir == below / "x"
 
 
+def test_a_flag_without_a_value_loads_no_conftest_above_the_root_directory(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makeconftest("raise ImportError('of another project')")
+    below = pytester.mkdir("below")
+    (below / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.chdir(below)
+    assert read_session(pytester.parseconfig("--schedprof", str(below))).backend == ("auto",)
+
+
 def test_earlier_runs_are_a_number(pytester: pytest.Pytester) -> None:
     assert [settings(pytester, "", *cli).runs for cli in ([], ["--schedprof-runs=2"])] == [10, 2]
     assert settings(pytester, "schedprof_runs = 3").runs == 3
@@ -136,6 +146,32 @@ def test_options_of_a_backend_from_every_form(pytester: pytest.Pytester) -> None
     assert session.options_of("pyspy", known) == {"native": "true", "gil": "false"}
     assert merged.options_of("pyspy", known) == {"native": False, "gil": "false"}
     assert merged.options_of("other", ()) == {"depth": "7"}
+
+
+@pytest.mark.parametrize(
+    ("named", "owner"),
+    [
+        ("pyspy", "pyspy"),
+        (" pyspy ", "pyspy"),
+        (["pyspy"], "pyspy"),
+        ("pyspy, counts", ANY_BACKEND),
+        ("auto", ANY_BACKEND),
+    ],
+)
+def test_options_in_a_marker_are_of_the_backend_that_it_names(
+    pytester: pytest.Pytester, named: Any, owner: str
+) -> None:
+    merged = marked(settings(pytester, None), backend=named, options={"native": True})
+    assert merged.option == ((owner, "native", True),)
+
+
+def test_a_workload_in_a_marker_wins_in_either_form(pytester: pytest.Pytester) -> None:
+    session = settings(pytester, None, "--schedprof-cluster=virtual", "--schedprof-workload=a")
+    forms: list[dict[str, Any]] = [{"workload": "b"}, {"cluster_options": {"workload": "b"}}]
+    for keywords in forms:
+        request = marked(session, **keywords).cluster_request
+        assert dict(request.options)["workload"] == "b"
+    assert dict(session.cluster_request.options)["workload"] == "a"
 
 
 def test_options_of_the_cluster_from_every_form(pytester: pytest.Pytester) -> None:

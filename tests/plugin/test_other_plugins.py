@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from support import Project
 
+from pytest_schedprof.plugin.running import id_of
+
 pytestmark = pytest.mark.usefixtures("apart")
 
 GEN_CLUSTER = """
@@ -113,6 +115,22 @@ def test_an_attempt_whose_worker_crashed_does_not_count_and_leaves_no_files(
     assert [test.outcome for test in project.run_record().tests] == ["passed"]
     result.stdout.no_fnmatch_line("*did not end*")
     assert not list(temporary.glob("schedprof-cluster-*"))
+
+
+class Grouped(pytest.Item):
+    """A test as pytest-xdist has it by `--dist=loadgroup`, which names its group in its ID."""
+
+    def runtest(self) -> None:
+        raise AssertionError
+
+
+def test_a_group_of_xdist_is_no_part_of_a_tests_id(pytester: pytest.Pytester) -> None:
+    module, name = pytester.getmodulecol(""), "test_it[a@b]"
+    plain = f"{module.nodeid}::{name}"
+    for nodeid in (plain, f"{plain}@group"):
+        item = Grouped.from_parent(module, name=name, nodeid=nodeid)
+        assert item.nodeid == nodeid
+        assert id_of(item) == plain
 
 
 @pytest.mark.slow

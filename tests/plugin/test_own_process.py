@@ -363,6 +363,25 @@ def test_only_a_marker_of_its_own_demands_a_scheduler(project: Project, apart: N
     assert len(project.results()) == 5  # with the four that failed
 
 
+LEFT_EARLY = """
+@pytest.mark.schedprof(backend="counts")
+@pytest.mark.parametrize("how", ["skip", "xfail", "fail"])
+def test_leaves(how):
+    getattr(pytest, how)("before there is a scheduler")
+
+@pytest.mark.schedprof(backend="counts")
+@pytest.mark.xfail(strict=True)
+def test_expected():
+    raise AssertionError
+"""
+
+
+def test_a_body_that_left_early_need_not_have_had_a_scheduler(project: Project) -> None:
+    result = project.run_test(LEFT_EARLY, "-rs")
+    result.assert_outcomes(skipped=1, xfailed=2, failed=1)
+    result.stdout.no_fnmatch_line("*no scheduler*")
+
+
 def test_a_test_of_unittest_that_fails_has_no_further_round(session: Finished) -> None:
     outcomes = session.outcomes
     assert (outcomes["Case::test_fails"], outcomes["Case::test_skips"]) == ("failed", "skipped")

@@ -17,7 +17,7 @@ from pytest_schedprof.plugin.calm import options_of_python
 VIRTUALLY = ("--schedprof=counts", "--schedprof-cluster=virtual", "-p", "no:randomly")
 
 HEAD = """
-import asyncio, threading, time
+import asyncio, threading, time, unittest
 from distributed import Client, Event, LocalCluster, Nanny, Security, Worker, wait
 from distributed.utils_test import gen_cluster
 """
@@ -203,6 +203,37 @@ def test_a_check_names_the_first_event_that_differs(project: Project) -> None:
     )
 
 
+FAILED_BEFORE = """
+class TestCase(unittest.TestCase):
+    def test_unit(self):
+        with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
+            self.assertEqual(client.submit(inc, 1).result(), 3)
+"""
+
+PARTS = """
+@gen_cluster(client=True)
+async def test_parts(c, s, a, b, subtests):
+    times.append(1)
+    with subtests.test("first"):
+        await asyncio.sleep(sum(times))
+        await c.submit(inc, 1)
+"""
+
+
+def test_a_check_is_of_a_test_that_passed_and_concludes_no_record(project: Project) -> None:
+    """One of unittest that failed has its failure once; reports of parts come from its runs too."""
+    parts = PARTS if pytest.version_tuple >= (9,) else ""
+    body = f"{HEAD}\ntimes = []\n{FAILED_BEFORE}{parts}"
+    session = project.run_test(body, *VIRTUALLY, "--schedprof-check")
+    outcomes = session.parseoutcomes()
+    assert (outcomes["failed"], outcomes.get("errors", 0)) == (1 + bool(parts), 0)
+    results = project.results()
+    assert {name: result.outcome for name, result in results.items()} == {
+        "TestCase::test_unit": "failed",
+        **({"test_parts": "failed"} if parts else {}),
+    }
+
+
 @pytest.mark.slow
 def test_a_seed_draws_what_is_late_and_a_failure_tells_what_must_come_together(
     project: Project,
@@ -228,6 +259,26 @@ def test_a_seed_draws_what_is_late_and_a_failure_tells_what_must_come_together(
     again.assert_outcomes(failed=1)
     story = [line for line in session.outlines if " ms late" in line]
     assert {line for line in again.outlines if " ms late" in line} <= {*story}
+
+
+LEAVES = """
+runs = []
+
+def test_leaves():
+    runs.append(1)
+    with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
+        client.submit(inc, 1).result()
+    if len(runs) > 1:
+        pytest.skip("not again")
+    raise AssertionError
+"""
+
+
+def test_a_failure_stays_one_if_the_test_skips_while_its_cause_is_sought(project: Project) -> None:
+    seed = "--schedprof-cluster-option=seed=1"
+    session = project.run_test(HEAD + LEAVES, *VIRTUALLY, seed)
+    session.assert_outcomes(failed=1)
+    session.stdout.fnmatch_lines(["E *schedprof: under seed 1: it does not fail each time: *"])
 
 
 OTHER_RACES = """
@@ -280,6 +331,11 @@ def test_processes(tmp_path):
     with LocalCluster(n_workers=1, dashboard_address=":0") as cluster, Client(cluster) as client:
         assert client.submit(int, 1).result() == 1
 
+class TestCase(unittest.TestCase):
+    def test_unit(self):
+        with LocalCluster(n_workers=1, dashboard_address=":0") as cluster:
+            self.assertEqual(len(cluster.workers), 1)
+
 @gen_cluster(client=True)
 async def test_own_socket(c, s, a, b):
     reader, writer = await asyncio.open_connection("127.0.0.1", s.http_server.port)
@@ -295,15 +351,16 @@ def test_what_cannot_be_virtual_runs_as_ordinary_and_is_told(project: Project) -
     (project.path / "test_clock.py").write_text(clock)
     project.write(HEAD + REFUSED + PLAIN)
     session = project.run(*VIRTUALLY, "-v")
-    session.assert_outcomes(passed=5)
+    session.assert_outcomes(passed=6)
     assert set(project.results()) == {"test_plain"}
     session.stdout.fnmatch_lines(
         [
             "not in virtual time: 1 test ran as ordinary: it connects to dask by sockets *",
             "  test_it.py::test_own_socket",
-            "not in virtual time: 2 tests ran as ordinary: it starts another process; *",
+            "not in virtual time: 3 tests ran as ordinary: it starts another process; *",
             "  test_it.py::test_nanny",
             "  test_it.py::test_processes",
+            "  test_it.py::TestCase::test_unit",
         ]
     )
     session.stderr.no_fnmatch_line("*Failed to remove*")
@@ -428,3 +485,8 @@ def test_a_session_that_cannot_begin_again_says_so(project: Project) -> None:
         ]
     )
     assert project.result().cluster.kind == IN_PROCESS
+    unmarked = project.run_test(HEAD + PLAIN, *options)
+    unmarked.assert_outcomes(passed=1)
+    unmarked.stdout.fnmatch_lines(
+        ["schedprof: no test was profiled: not in virtual time: *: only a command line of pytest *"]
+    )
