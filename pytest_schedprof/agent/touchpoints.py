@@ -169,6 +169,14 @@ TOUCHPOINTS = (
         ),
     ),
     Touchpoint(
+        "virtual/blocked.py",
+        "a test in virtual time waits for ever if functions wait for a thread of a pool",
+        (
+            "asyncio.base_events:BaseEventLoop._default_executor",
+            "concurrent.futures.thread:ThreadPoolExecutor._max_workers",
+        ),
+    ),
+    Touchpoint(
         "virtual/server.py, virtual/node.py",
         "a cluster in virtual time cannot start",
         (

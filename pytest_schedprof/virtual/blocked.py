@@ -14,9 +14,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
+from math import inf
 from operator import attrgetter, itemgetter
 from types import CodeType
 from typing import Any, NamedTuple
@@ -194,39 +196,70 @@ class Waiter:
         return not self._is_released
 
 
+class Job:
+    """A function that a loop gave to a pool of threads."""
+
+    def __init__(self, pool: Any) -> None:
+        """Begin.
+
+        Args:
+            pool: an executor, or the loop whose own it is.
+        """
+        self.pool = pool
+        self.watch: Watch | None = None
+        """Of its thread, once it has one."""
+        self.is_waiting = False
+        """Whether it waits for a client."""
+
+
+def _size_of(pool: Any) -> float:
+    """Return how many jobs a pool does at a time, if it tells."""
+    size: float = getattr(getattr(pool, "_default_executor", pool), "_max_workers", inf)
+    return size
+
+
 class Jobs:
     """Work of threads for event loops, during which the clock stands still."""
 
-    number = 0
-    """Number of jobs, without those that wait for a client."""
-
     def __init__(self) -> None:
-        self._watches: dict[int, Watch] = {}
+        self._all: set[Job] = set()
+        self._by_thread: dict[int, Job] = {}
 
-    @contextmanager
-    def at_work(self) -> Iterator[None]:
-        """Watch whether this thread is blocked in a lock."""
-        thread = threading.get_ident()
-        self._watches[thread] = Watch()
-        try:
-            yield
-        finally:
-            del self._watches[thread]
+    def add(self, pool: Any) -> Job:
+        """Return a job that is to begin when the pool has a thread for it."""
+        job = Job(pool)
+        self._all.add(job)
+        return job
 
-    @contextmanager
-    def waiting(self) -> Iterator[bool]:
-        """Leave this thread unwatched while it waits for a client; yield whether it has a job."""
-        thread = threading.get_ident()
-        watch = self._watches.pop(thread, None)
-        try:
-            yield watch is not None
-        finally:
-            if watch is not None:
-                self._watches[thread] = watch
+    def begin(self, job: Job, watch: Watch) -> bool:
+        """Let a job have this thread; return whether anybody waits for it still."""
+        if job not in self._all:
+            return False
+        job.watch = watch
+        # If a loop that has this thread for a job does another one at once, that is part of it.
+        self._by_thread.setdefault(threading.get_ident(), job)
+        return True
+
+    def remove(self, job: Job) -> None:
+        """Forget a job that has ended in this thread, or never begins."""
+        self._all.discard(job)
+        if self.current() is job:
+            del self._by_thread[threading.get_ident()]
+
+    def current(self) -> Job | None:
+        """Return the job of this thread, if it has one."""
+        return self._by_thread.get(threading.get_ident())
 
     def are_busy(self) -> bool:
-        """Whether a job works, and is not blocked in a lock."""
-        if self.number <= 0:
+        """Whether a job works, and is not blocked in a lock, or is about to begin.
+
+        It is not while others that wait or are blocked have all threads of its pool.
+        """
+        if not self._all:
             return False
-        blocked = sum(watch.find() is not None for watch in list(self._watches.values()))
-        return self.number > blocked
+        begun = [(job, job.watch) for job in self._all if job.watch is not None]
+        blocked = [watch.find() for job, watch in begun if not job.is_waiting]
+        occupied = Counter(job.pool for job, _ in begun)
+        return None in blocked or any(
+            job.watch is None and occupied[job.pool] < _size_of(job.pool) for job in self._all
+        )

@@ -49,6 +49,9 @@ from pytest_schedprof.virtual.weather import OF_ROUNDS, Weather
 ROUND_NS = 10_000
 """How long a round of an event loop takes."""
 
+LOOK_S = 0.01
+"""How often a loop that takes no turns looks for work, of which no descriptor tells it."""
+
 
 class Selector(selectors.BaseSelector):
     """Waits in turns for sockets in memory; real descriptors are looked at besides."""
@@ -125,7 +128,7 @@ class Selector(selectors.BaseSelector):
         relay = self._relay
         runner = relay.current()
         if relay.is_over or runner is None:
-            return self._real.select(0 if timeout is None else min(timeout, 0.01))
+            return self._real.select(LOOK_S if timeout is None else min(timeout, LOOK_S))
         self._runner = runner
         relay.now += ROUND_NS
         if relay.weather is not None:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from pytest_schedprof.errors import StuckError
-from pytest_schedprof.virtual.blocked import Jobs, Place, Waiter, Watch, interrupt
+from pytest_schedprof.virtual.blocked import Job, Jobs, Place, Waiter, Watch, interrupt
 from pytest_schedprof.virtual.loop import EPOCH, GovernedLoop, Turns, acknowledge, have_arrived
 from pytest_schedprof.virtual.stories import Fault
 
@@ -210,44 +210,49 @@ class Conductor:
             loop.let_go()
         self._receiver.join(LAST_TURN_S)
 
-    def begin_job(self) -> None:
-        """Note that a thread works for a loop; the clock stands still until its job ends."""
+    def begin_job(self, pool: Any) -> Job:
+        """Note that a thread is to work for a loop; the clock stands still until its job ends."""
         with self.changed:
-            self._jobs.number += 1
+            return self._jobs.add(pool)
 
-    def end_job(self, loop: GovernedLoop | None = None) -> None:
-        """Note that a job has ended, or waits for a coroutine of a client."""
+    def note_result(self, job: Job, loop: GovernedLoop) -> None:
+        """Note that a loop knows of the end of a job, which no thread may have begun."""
         with self.changed:
-            self._jobs.number -= 1
-            if loop is not None:
-                loop.results_under_way += 1
-            self.changed.notify_all()
-
-    def note_result(self, loop: GovernedLoop) -> None:
-        """Note that a loop knows of the end of a job."""
-        with self.changed:
-            loop.results_under_way -= 1
+            if job.watch is None:
+                self._jobs.remove(job)
+            else:
+                loop.results_under_way -= 1
 
     @contextmanager
-    def at_work(self, loop: GovernedLoop) -> Iterator[None]:
+    def at_work(self, job: Job, loop: GovernedLoop) -> Iterator[None]:
         """Do a job in this thread; the clock may move while the thread is blocked in a lock."""
+        watch = Watch()
+        with self.changed:
+            is_awaited = self._jobs.begin(job, watch)
         try:
-            with self._jobs.at_work():
-                yield
+            yield
         finally:
-            self.end_job(loop)
+            with self.changed:
+                if is_awaited:
+                    self._jobs.remove(job)
+                    loop.results_under_way += 1
+                self.changed.notify_all()
 
     @contextmanager
     def job_waiting(self) -> Iterator[None]:
         """Let the clock move while a thread waits for a client, also if it works for a loop."""
-        with self._jobs.waiting() as has_job:
-            if has_job:
-                self.end_job()
-            try:
-                yield
-            finally:
-                if has_job:
-                    self.begin_job()
+        job = self._jobs.current()
+        if job is None or job.is_waiting:
+            yield
+            return
+        with self.changed:
+            job.is_waiting = True
+            self.changed.notify_all()
+        try:
+            yield
+        finally:
+            with self.changed:
+                job.is_waiting = False
 
     def wake(self, loop: GovernedLoop) -> None:
         """Note that a loop may have something to do."""

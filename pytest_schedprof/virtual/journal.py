@@ -222,7 +222,8 @@ class Window:
     def report(self, now: float) -> dict[str, Any]:
         """Return the figures and the log's hash."""
         self._workers.look(now)
-        makespan = 0.0 if self._first is None else self._last - self._first
+        # If none has ended since the first was sent, there is no such time.
+        makespan = 0.0 if self._first is None else max(0.0, self._last - self._first)
         return {
             "hash": self.log.digest(),
             "makespan": round(makespan, 9),

@@ -20,8 +20,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
 from select import select
 from selectors import EVENT_WRITE, SelectorKey
 from typing import TYPE_CHECKING, Any
@@ -440,16 +441,22 @@ class GovernedLoop:
         """Run a function in a thread; the clock stands still until the loop knows its result.
 
         The thread may be interrupted between the end of the function and the moment at which it
-        wakes the loop.
+        wakes the loop. A function for another process is sent there as it is.
         """
+        job = self._conductor.begin_job(executor or self.loop)
 
-        def job() -> Any:
-            with self._conductor.at_work(self):
+        def work() -> Any:
+            with self._conductor.at_work(job, self):
                 return function(*args)
 
-        self._conductor.begin_job()
-        running = self._real_run(executor, job)
-        running.add_done_callback(lambda _: self._conductor.note_result(self))
+        is_elsewhere = isinstance(executor, ProcessPoolExecutor)
+        call = partial(function, *args) if is_elsewhere else work
+        try:
+            running = self._real_run(executor, call)
+        except BaseException:  # it takes no more
+            self._conductor.note_result(job, self)
+            raise
+        running.add_done_callback(lambda _: self._conductor.note_result(job, self))
         return running
 
     def _selected(self, timeout: float | None = None) -> Any:

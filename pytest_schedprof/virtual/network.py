@@ -167,9 +167,10 @@ class Socket:
 
     def bind(self, address: tuple[Any, ...]) -> None:
         host, port = address[:2]
-        if not port:
-            port = next(self.network.ports)
-        elif self.network.is_taken(host, port):
+        network = self.network
+        if not port:  # one that a listener has not chosen itself
+            port = next(port for port in network.ports if not network.is_taken(host, port))
+        elif network.is_taken(host, port):
             raise _error(errno.EADDRINUSE)
         self.name = (host, port)
 

@@ -96,7 +96,7 @@ def _wait(self: Any, timeout: float | None = None) -> bool:
     patience_s = None
     if not (conductor.is_syncing or caller == "distributed.client"):
         # It may wait for a thread that starts, or for a lock. Until then the clock stands still.
-        patience_s = PATIENCE_S if timeout is None else min(timeout, PATIENCE_S)
+        patience_s = PATIENCE_S if timeout is None else max(0.0, min(timeout, PATIENCE_S))
     return _wait_in_turn(self, timeout, patience_s, conductor)
 
 

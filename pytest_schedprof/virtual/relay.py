@@ -170,6 +170,11 @@ class Relay:
         self._ready.append(runner)
         return runner
 
+    def forget(self, runner: Runner) -> None:
+        """Give a new runner no turn: there is no thread that would take it."""
+        self._begun.remove(runner)
+        self._ready.remove(runner)
+
     def run(self, runner: Runner) -> None:
         """Let this thread be a runner; it has the turn."""
         runner.ident = get_ident()

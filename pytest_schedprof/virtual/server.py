@@ -95,7 +95,8 @@ class VirtualServer(WorkerServer):
         return handle
 
     async def _fetch(self, worker: HollowWorker, holders: list[str], key: Any) -> Any:
-        """Copy a result over both workers' links, as any other transfer."""
+        """Copy a result over both workers' links, and not during a partition, as any transfer."""
+        executor: Any = worker.executor
         for address in holders:
             sender = self.hollow.get(address)
             if sender is not None and key in sender.state.data:
@@ -103,8 +104,12 @@ class VirtualServer(WorkerServer):
                 copy = GatherDep(
                     worker=address, to_gather={key}, total_nbytes=nbytes, stimulus_id="copy"
                 )
-                await self.world.pass_by(worker.executor.transfer(copy))
-                break
+                await self.world.pass_by(executor.transfer(copy))
+                if (late_s := executor.cut_for(address)) > 0:
+                    await self.world.pass_by(min(late_s, PATIENCE_S))
+                if executor.cut_for(address) <= 0:
+                    break
+                holders = [other for other in holders if other != address]
         return await super()._fetch(worker, holders, key)
 
     def give_address(self, worker: HollowWorker) -> str:

@@ -288,9 +288,17 @@ def _runner_of(thread: Any) -> tuple[Any, Any]:
 
 
 def _started(thread: Any) -> None:
-    if relay := active():
-        setattr(thread, RUNNER, (relay, relay.enter(thread.name)))
-    _start(thread)
+    if (relay := active()) is None:
+        _start(thread)
+        return
+    before, runner = _runner_of(thread), relay.enter(thread.name)
+    setattr(thread, RUNNER, (relay, runner))
+    try:
+        _start(thread)
+    except RuntimeError:  # it was started before, or the system has no room for another one
+        setattr(thread, RUNNER, before)
+        relay.forget(runner)
+        raise
 
 
 def _run(thread: Any) -> None:

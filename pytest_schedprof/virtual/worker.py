@@ -15,6 +15,7 @@ from distributed.worker_state_machine import GatherDep, StateMachineEvent
 from pytest_schedprof.virtual.executor import Executor, data_of, seconds_to_read
 from pytest_schedprof.virtual.hollow_worker import HollowWorker, introduction, metrics
 from pytest_schedprof.virtual.lines import TO_SCHEDULER_S, Line, Link, Presence, send
+from pytest_schedprof.virtual.loop import rounded
 from pytest_schedprof.virtual.server import PATIENCE_S
 
 
@@ -33,7 +34,7 @@ class ExactExecutor(Executor):
 
     def _receive(self, instruction: GatherDep, data: dict[Any, object]) -> None:
         """Receive the data; during a partition, wait as long as a connection would."""
-        world, left_s = self._worker.server.world, self._cut_for(instruction.worker)
+        world, left_s = self._worker.server.world, self.cut_for(instruction.worker)
         if left_s > 0:
             received = world.expect(partial(super()._receive, instruction, data))
             world.loop.call_later(min(left_s, PATIENCE_S), received)
@@ -41,13 +42,13 @@ class ExactExecutor(Executor):
             super()._receive(instruction, data)
 
     def _is_lost(self, address: str) -> bool:
-        return super()._is_lost(address) or self._cut_for(address) > 0
+        return super()._is_lost(address) or self.cut_for(address) > 0
 
-    def _cut_for(self, address: str) -> float:
-        """Return how much longer nothing arrives from a worker."""
+    def cut_for(self, address: str) -> float:
+        """Return how much longer nothing arrives from a worker; what is but rounding is nothing."""
         server = self._worker.server
         sender = getattr(server.hollow.get(address), "cut_until", 0.0)
-        return float(max(self._worker.cut_until, sender) - server.world.loop.now)
+        return rounded(max(self._worker.cut_until, sender) - server.world.loop.now)
 
     def transfer(self, instruction: GatherDep) -> float:
         """Let a transfer take its time on both workers' links, which they share with others."""
@@ -159,9 +160,12 @@ class VirtualWorker(HollowWorker):
         self.paused_until = max(self.paused_until, moment)
         self.pause()
 
-    def end_pause(self) -> None:
-        """Resume if no other pause lasts longer."""
-        if self.server.world.loop.now >= self.paused_until:
+    def end_pause(self, moment: float) -> None:
+        """Resume if no other pause lasts longer than the one that was to end at this time.
+
+        The clock may be a step of rounding before it, if the test's process has a timer there.
+        """
+        if moment >= self.paused_until:
             self.resume()
 
     def resume(self) -> None:
@@ -218,6 +222,8 @@ class VirtualWorker(HollowWorker):
     def handle(self, event: StateMachineEvent) -> None:
         """Pass an event to the state machine, and note what the worker holds afterwards."""
         super().handle(event)
+        if self.status is Status.closed:
+            return  # what it held and had to do was lost when it left
         self._end_rest()
         state, world = self.state, self.server.world
         free = state.nthreads - len(state.executing)

@@ -209,6 +209,8 @@ class Faults:
         self._random = random.Random(f"{seed}:faults")
         self.expected: set[str] = set()
         """Names of workers whose arrival was planned."""
+        self._arriving: set[str] = set()
+        """Names of workers that begin to join in the next round of the loop."""
         self._acts: dict[str, Callable[[Any, float], None]] = {
             "kill": lambda worker, _: worker._leave("killed by the test"),
             "pause": self._pause,
@@ -260,9 +262,10 @@ class Faults:
         world.loop.call_later(seconds, world.expect(call))
 
     def _pause(self, worker: Any, seconds: float) -> None:
-        worker.pause_until(rounded(self._server.world.loop.now + seconds))
+        end = rounded(self._server.world.loop.now + seconds)
+        worker.pause_until(end)
         if seconds < float("inf"):
-            self._later(seconds, worker.end_pause)
+            self._later(seconds, partial(worker.end_pause, end))
 
     def _cut_off(self, worker: Any, seconds: float) -> None:
         worker.cut_off(seconds)
@@ -288,6 +291,11 @@ class Faults:
 
     def arrive(self, name: str, threads: int | None = None) -> None:
         """Let a worker join, unless there is one of its name."""
-        if self._named(name) is None:
+        if name not in self._arriving and self._named(name) is None:
+            self._arriving.add(name)
             own = {} if threads is None else {"nthreads": threads}
-            self._server.keep(self._make(name=name, **own))
+            self._server.keep(self._join(name, own))
+
+    async def _join(self, name: str, own: dict[str, Any]) -> None:
+        self._arriving.discard(name)  # from now on it has an address
+        await self._make(name=name, **own)

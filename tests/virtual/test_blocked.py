@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import queue
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
 import pytest
 from at_work import at_work, inc
@@ -28,6 +32,13 @@ def client() -> Iterator[Client]:
         yield client
     assert SIGNAL is not None
     assert signal.getsignal(SIGNAL) == signal.SIG_DFL
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    """A pool of one thread, which ends in real time if it is set up before a client."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
 
 
 def address_of(client: Client) -> str:
@@ -135,6 +146,61 @@ def test_a_thread_of_a_coroutine_may_wait_in_a_lock_too(client: Client) -> None:
             return await asyncio.to_thread(done.get)
 
     assert asyncio.run(ask()) == "finished"
+
+
+def test_jobs_without_a_thread_wait_for_others_that_wait_for_the_cluster(
+    pool: ThreadPoolExecutor, client: Client
+) -> None:
+    """The pool of a loop itself has as many threads as there are cores, and four."""
+    futures = client.map(inc, range(3), pure=False)
+
+    async def ask() -> list[Any]:
+        async with Client(address_of(client), asynchronous=True, set_as_default=False):
+            run: Any = partial(asyncio.get_running_loop().run_in_executor, pool)
+            return await asyncio.gather(*(run(future.result) for future in futures))
+
+    assert len(asyncio.run(ask())) == 3
+
+
+def test_a_job_that_never_begins_does_not_stop_the_clock(
+    pool: ThreadPoolExecutor, client: Client
+) -> None:
+    is_over = threading.Event()
+
+    async def cancel_and_ask() -> None:
+        async with Client(address_of(client), asynchronous=True, set_as_default=False) as other:
+            run: Any = partial(asyncio.get_running_loop().run_in_executor, pool)
+            first, second = run(is_over.wait, 200), run(int)
+            second.cancel()
+            await asyncio.sleep(0)  # now the pool knows
+            is_over.set()
+            assert await first
+            pool.shutdown(wait=False)
+            with pytest.raises(RuntimeError, match="after shutdown"):
+                run(int)
+            await other.submit(inc, 1, pure=False)
+
+    asyncio.run(cancel_and_ask())
+
+
+@pytest.fixture
+def process() -> Iterator[ProcessPoolExecutor]:
+    """A pool of one process, which ends in real time if it is set up before a client."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+def test_the_clock_stands_still_while_another_process_has_the_job(
+    process: ProcessPoolExecutor, client: Client
+) -> None:
+    async def ask() -> None:
+        async with Client(address_of(client), asynchronous=True, set_as_default=False) as other:
+            start = metrics.time()
+            assert await asyncio.get_running_loop().run_in_executor(process, abs, -1) == 1
+            assert metrics.time() == start
+            await other.submit(inc, 1, pure=False)
+
+    asyncio.run(ask())
 
 
 def test_the_clock_stands_still_while_the_test_waits_for_something_else(client: Client) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from at_work import Make, by_value, inc, making, now
-from distributed import Client, Future, wait
+from distributed import Client, Future, metrics, wait
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import NoValidWorkerError
 from hypothesis import given
@@ -21,6 +22,7 @@ from pytest_schedprof.control.control import Control
 from pytest_schedprof.formats.counted import read_decisions
 from pytest_schedprof.measuring.recorder import Recorder
 from pytest_schedprof.virtual.lines import Link, send
+from pytest_schedprof.virtual.loop import RESOLUTION_S, rounded
 
 TTL_S = 60
 """How long a scheduler waits for a heartbeat; by default it is five times as long."""
@@ -69,6 +71,25 @@ def test_of_pauses_that_overlap_the_last_one_ends(make: Make) -> None:
     assert client.run_on_scheduler(status_of, "inproc://worker-0") == "running"
 
 
+def test_a_pause_ends_also_if_the_test_wakes_up_a_step_of_the_clock_before(make: Make) -> None:
+    """Times that are sums in another order differ by their rounding, and are one moment."""
+    client, control = make(1)
+    start = metrics.time()
+    lasting, nap = next(
+        (tenths / 10, hundredths / 100)
+        for tenths in range(1, 10)
+        for hundredths in range(1, 50)
+        if 0
+        < rounded(rounded(start + 0.5) + tenths / 10)
+        - (start + hundredths / 100 + (0.5 + tenths / 10 - hundredths / 100))
+        < RESOLUTION_S
+    )
+    plan(control, "pause", "0", lasting)
+    for seconds in (nap, 0.5 + lasting - nap, 1.0):
+        client.sync(asyncio.sleep, seconds)
+    assert client.run_on_scheduler(status_of, "inproc://worker-0") == "running"
+
+
 def test_a_pause_does_not_take_back_a_retirement(make: Make) -> None:
     client, control = make(2, nbytes="1GB")
     futures = client.map(inc, range(4), pure=False)
@@ -83,6 +104,31 @@ def test_a_partition_delays_messages_and_loses_nothing(make: Make) -> None:
     plan(control, "partition", "0", 10.0)
     futures = client.map(inc, range(4), pure=False)
     assert 10.5 <= seconds_for(client, futures) < 14.2
+
+
+def test_what_is_late_by_a_partition_arrives_however_its_end_is_rounded(make: Make) -> None:
+    client, control = make(2, bandwidth="10MB")
+    (root,) = client.scatter([bytes(10_000_000)], workers=["inproc://worker-0"])
+    start = metrics.time()
+    # A timer for its end is a step of the clock before it.
+    after = next(
+        hundredths / 100
+        for hundredths in range(1, 50)
+        if (end := rounded(start + hundredths / 100) + 1.3) > rounded(end)
+    )
+    assert control.call(decisions.plan, after, "partition", ["0"], 1.3) == ""
+    user = client.submit(inc, root, workers=["inproc://worker-1"], pure=False)
+    assert 2.3 <= seconds_for(client, [user]) < 2.9, "the task takes a second of it"
+
+
+def test_no_copy_comes_from_a_worker_that_is_cut_off(make: Make) -> None:
+    client, control = make(2)
+    data = client.scatter([1], workers=["inproc://worker-0"])
+    plan(control, "partition", "0", 10.0)
+    client.sync(asyncio.sleep, 1)
+    start = now()
+    client.replicate(data, workers=["inproc://worker-1"])
+    assert 9 <= now() - start < 10
 
 
 def test_a_request_waits_for_a_worker_that_is_cut_off_but_not_for_ever(make: Make) -> None:
@@ -172,6 +218,39 @@ def test_a_worker_that_is_to_arrive_can_be_planned_to_leave(make: Make) -> None:
     assert {*client.nthreads()} == {"inproc://worker-0"}
 
 
+def test_who_arrives_twice_at_one_time_arrives_once(make: Make) -> None:
+    client, control = make(1)
+    assert control.call(decisions.plan, 0.5, "arrive", ["7", "7"], None) == ""
+    assert control.call(decisions.plan, 1.0, "kill", ["7"], None) == ""
+    assert control.call(decisions.plan, 1.5, "arrive", ["7"], None) == ""
+    client.sync(asyncio.sleep, 2)
+    assert {*client.nthreads()} == {"inproc://worker-0", "inproc://worker-7-1"}
+
+
+@contextmanager
+def deciding(control: Control) -> Iterator[dict[str, float]]:
+    """Yield what is filled at the end with the figures of what was decided in the body."""
+    backend = BackendRegistry().make("decisions", rate_hz=100, options={})
+    recorder = Recorder(control, [backend], 60)
+    figures: dict[str, float] = {}
+    with recorder.round():
+        yield figures
+    ((segment,),) = recorder.rounds
+    figures.update(read_decisions(segment.raw["decisions"].content).figures)
+
+
+def test_a_killed_worker_is_no_idle_one_when_data_comes_that_was_on_its_way(make: Make) -> None:
+    client, control = make(2, bandwidth="10MB")
+    (root,) = client.scatter([bytes(10_000_000)], workers=["inproc://worker-0"])
+    with deciding(control) as figures:
+        plan(control, "kill", "1")
+        user = client.submit(
+            inc, root, workers=["inproc://worker-1"], allow_other_workers=True, pure=False
+        )
+        wait([user, *client.map(inc, range(10), workers=["inproc://worker-0"], pure=False)])
+    assert 0.4 < figures["idle"] < 0.6, "until it is killed"
+
+
 @pytest.mark.slow
 def test_transfers_share_the_link_of_their_sender(make: Make) -> None:
     client, _ = make(4, bandwidth="10MB")
@@ -185,17 +264,11 @@ def test_transfers_share_the_link_of_their_sender(make: Make) -> None:
 def test_copies_take_the_links_as_transfers_do(make: Make) -> None:
     client, control = make(3, bandwidth="10MB")
     data = client.scatter([bytes(10_000_000)] * 2, workers=["inproc://worker-0"], hash=False)
-    backend = BackendRegistry().make("decisions", rate_hz=100, options={})
-    recorder = Recorder(control, [backend], 60)
-    with recorder.round():
+    with deciding(control) as figures:
         start = now()
         client.replicate(data, workers=["inproc://worker-1"])
         assert 2 <= now() - start < 2.2
-    ((segment,),) = recorder.rounds
-    decided = read_decisions(segment.raw["decisions"].content)
-    assert decided.figures["transferred"] == sum(
-        client.nbytes([future.key for future in data]).values()
-    )
+    assert figures["transferred"] == sum(client.nbytes([future.key for future in data]).values())
 
 
 def test_a_copy_that_takes_longer_than_a_stuck_cluster_is_watched(make: Make) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE
@@ -14,7 +15,15 @@ from distributed import Security
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_schedprof.virtual.network import LATENCY_NS, ROOM, EncryptedSocket, Network, Socket
+from pytest_schedprof.virtual.calm import LOOK_S, Selector
+from pytest_schedprof.virtual.network import (
+    FIRST_PORT,
+    LATENCY_NS,
+    ROOM,
+    EncryptedSocket,
+    Network,
+    Socket,
+)
 from pytest_schedprof.virtual.relay import NS, Relay, difference
 from pytest_schedprof.virtual.weather import Weather
 
@@ -152,6 +161,14 @@ def test_a_port_is_taken_until_its_listener_closes(place: Place) -> None:
     assert again.fileno() == -1
 
 
+def test_no_port_is_given_that_a_listener_has_chosen(place: Place) -> None:
+    chosen = place.listener("127.0.0.1", FIRST_PORT)
+    assert place.listener("0.0.0.0").getsockname()[1] > FIRST_PORT
+    client = place.connecting(chosen.getsockname())
+    place.pass_time()
+    assert chosen.accept()[1] == client.getsockname()
+
+
 def test_who_sends_to_one_that_has_closed_is_told(place: Place) -> None:
     client, server = place.pair()
     server.close()
@@ -185,6 +202,15 @@ def test_a_seed_makes_messages_late_and_says_which() -> None:
     assert late == same
     assert any("free-keys from port 4000" in line and " ms late" in line for line in late)
     assert LATENCY_NS < 100_000, "what is late is so by more than its way takes"
+
+
+def test_a_loop_that_a_test_has_left_waits_between_two_looks(place: Place) -> None:
+    place.relay.end()
+    selector = Selector(place.network)
+    begun = time.perf_counter()
+    assert selector.select() == []
+    assert time.perf_counter() - begun > LOOK_S / 2
+    selector.close()
 
 
 def test_an_encrypted_connection(place: Place) -> None:

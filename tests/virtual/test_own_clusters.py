@@ -58,6 +58,12 @@ def test_in_a_thread():
         assert c.submit(inc, 1).result() == 2
         time.sleep(10)
         assert sum(c.gather(c.map(inc, range(50)))) == 1275
+        thread = threading.Thread(target=inc, args=(1,))
+        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # as only once it can be started; nobody waits for another one
+            thread.join()
 """
 
 

@@ -11,6 +11,7 @@ import types
 from collections.abc import Collection
 from typing import Any
 
+import psutil
 import pytest
 from distributed.comm.core import CommClosedError
 from hypothesis import given
@@ -27,6 +28,7 @@ from pytest_schedprof.virtual.loop import (
     replace_clocks,
     rounded,
 )
+from pytest_schedprof.virtual.sameness import steady_readings
 from pytest_schedprof.virtual.weather import Draw, Weather, fewest
 
 seconds = st.floats(min_value=0, max_value=1e6, allow_nan=False)
@@ -56,6 +58,29 @@ def test_clocks_are_replaced_and_put_back(monkeypatch: pytest.MonkeyPatch) -> No
         assert module.time() == 7.0
         assert module.sleep is time.sleep
     assert module.time is time.time
+
+
+def test_readings_are_steady_also_where_a_machine_does_not_tell_of_its_disks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for owner, names in READINGS.items():
+        for name in names:  # which are replaced for good
+            monkeypatch.setattr(owner, name, getattr(owner, name))
+
+    def refuse() -> None:
+        raise NotImplementedError("as psutil does, if /proc has no diskstats")
+
+    monkeypatch.setattr(psutil, "disk_io_counters", refuse)
+    before = psutil.cpu_times
+    steady_readings()
+    assert psutil.disk_io_counters is refuse
+    assert psutil.cpu_times is not before
+
+
+READINGS: dict[Any, tuple[str, ...]] = {
+    psutil: ("cpu_times", "net_io_counters"),
+    psutil.Process: ("memory_info", "cpu_percent"),
+}
 
 
 def test_a_virtual_loop_skips_the_time_and_keeps_the_order() -> None:
@@ -172,6 +197,9 @@ def test_the_makespan_is_from_the_first_task_to_the_last_end() -> None:
     assert report["recomputed"] == 0
     assert window_of(*RUN, *RUN)["recomputed"] == 1
     assert window_of()["makespan"] == 0.0
+    assert window_of(RUN[0])["makespan"] == 0.0, "it is not over"
+    earlier = (100.5, *RUN[1][1:])
+    assert window_of(earlier, RUN[0])["makespan"] == 0.0, "another was over before"
 
 
 def test_the_hash_is_that_of_what_happened() -> None:

@@ -270,6 +270,7 @@ def test_who_waits_for_a_thread_or_a_callback_waits_for_the_cluster_or_loses_pat
     assert thread.is_alive()
     leave.set()
     thread.join()
+    assert not threading.Event().wait(-0.5), "its time is over already"
 
 
 def test_several_clients_and_what_they_cancel(cluster: VirtualCluster, client: Client) -> None:
