@@ -257,9 +257,9 @@ class Jobs:
         """
         if not self._all:
             return False
-        begun = [(job, job.watch) for job in self._all if job.watch is not None]
-        blocked = [watch.find() for job, watch in begun if not job.is_waiting]
-        occupied = Counter(job.pool for job, _ in begun)
+        started = [(job, job.watch) for job in self._all if job.watch is not None]
+        blocked = [watch.find() for job, watch in started if not job.is_waiting]
+        occupied = Counter(job.pool for job, _ in started)
         return None in blocked or any(
             job.watch is None and occupied[job.pool] < _size_of(job.pool) for job in self._all
         )

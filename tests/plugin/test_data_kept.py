@@ -272,11 +272,11 @@ def test_recordings_of_tests_that_are_as_they_were_are_bounded(
     assert len(list(project.path.rglob("*.viztracer.json.gz"))) == 2
     named: list[Path] = []
     for test in ElementTree.parse(project.path / "junit.xml").iter("properties"):
-        told = [(each.get("name", ""), each.get("value", "")) for each in test]
-        (place,) = [Path(value) for name, value in told if name == "schedprof_artifacts"]
-        files = [place / value for name, value in told if name.endswith("_artifact")]
-        assert all(file.is_file() for file in files)
-        named += files
+        pairs = [(entry.get("name", ""), entry.get("value", "")) for entry in test]
+        (place,) = [Path(value) for name, value in pairs if name == "schedprof_artifacts"]
+        artifacts = [place / value for name, value in pairs if name.endswith("_artifact")]
+        assert all(artifact.is_file() for artifact in artifacts)
+        named += artifacts
     assert named
     capsys.readouterr()
 
