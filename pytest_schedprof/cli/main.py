@@ -43,8 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = parser.parse_args(words)
     except SystemExit as end:
-        if end.code == USAGE and words[0] == "bisect":  # to `git bisect run` that is a bad commit
-            return STOP
+        if end.code == USAGE and words[0] == "bisect" and "--releases" not in " ".join(words):
+            return STOP  # to `git bisect run` the other status is a bad commit
         raise
     try:
         status: int = parsed.run(parsed)

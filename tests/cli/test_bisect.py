@@ -158,6 +158,12 @@ def test_options_without_dashes_before_them_blame_no_commit(
     assert "unrecognized arguments: --schedprof=counts" in capsys.readouterr().err
 
 
+def test_an_option_that_does_not_exist_is_a_mistake_of_a_search_over_releases() -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["bisect", "--releases=2026.7.0,2026.8.0", "--no-such-option", "test_it.py"])
+    assert end.value.code == 2
+
+
 @pytest.fixture
 def good(tmp_path: Path) -> str:
     file = str(tmp_path / "good.json")
