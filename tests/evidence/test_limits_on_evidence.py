@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from support import Project
 
@@ -111,6 +113,7 @@ def test_relative_limits_are_held_against_the_baseline(project: Project) -> None
     same, other, busier = (a_test(*limits, name=name) for name in ("same", "other", "busier"))
     saved = project.run_test(FUNCTIONS + same + other + busier, "--schedprof-save=main")
     saved.assert_outcomes(passed=3)
+    shutil.rmtree(project.run_directory)  # the baseline stays
     more = a_test(*limits, name="other", size=2 * MEGABYTE)
     busier += "    wait(client.map(inc, range(20), pure=False))\n"  # work of which nothing moves
     compared = project.run_test(FUNCTIONS + same + more + busier, "--schedprof-compare=main")
