@@ -236,6 +236,9 @@ def allow_tracing(by_descendants: bool) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PTRACER, pid, 0, 0, 0)
 
 
+LOGGED = 10_000
+"""Bytes of the begin, and of the end, of a profiler's log that are told."""
+
 TRACING: set[str] = set()
 """Tokens of the recordings whose profilers trace this process: there is one permission for all."""
 
@@ -312,8 +315,11 @@ class ChildRecording(FileRecording):
         """Return the profiler's exit status and log after it ended."""
         self.listen()
         self.forbid_tracing()
-        log = self.log[-20000:].decode(errors="replace")
-        return {"status": self.profiler.returncode, "forced": self.forced, "log": log}
+        log = self.log
+        if len(log) > 2 * LOGGED:  # it begins with what was found, and ends with how it went
+            log = log[:LOGGED] + b"\n...\n" + log[-LOGGED:]
+        log_text = log.decode(errors="replace")
+        return {"status": self.profiler.returncode, "forced": self.forced, "log": log_text}
 
     def forbid_tracing(self) -> None:
         """Take the permission back, unless another profiler is at work."""

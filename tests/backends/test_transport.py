@@ -137,7 +137,7 @@ def fill_disk(dask_worker: Any = None) -> None:
 
 def test_what_fails_on_a_worker_is_not_the_end_of_the_scheduler() -> None:
     with (
-        LocalCluster(n_workers=1, processes=False, protocol="tcp", dashboard_address=None) as own,
+        LocalCluster(n_workers=1, processes=False, protocol="tcp", dashboard_address=":0") as own,
         Control(own.scheduler_address) as control,
     ):
         (worker,) = control.call(facts.workers)
