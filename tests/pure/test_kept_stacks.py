@@ -120,7 +120,9 @@ ROW_WITHOUT_COUNT = b'{"schedprof_stacks": 1, "functions": [], "tests": [["t", "
 
 
 @pytest.mark.parametrize(
-    "damage", [b"", b"{}", b"\x1f\x8b\x08\x00half", gzip.compress(ROW_WITHOUT_COUNT)]
+    "damage",
+    [b"", b"{}", b"\x1f\x8b\x08\x00half", gzip.compress(ROW_WITHOUT_COUNT)],
+    ids=["empty", "no gzip", "cut off", "a row without a count"],
 )
 def test_damaged_stacks_are_as_none(tmp_path: Path, damage: bytes) -> None:
     saved(tmp_path, "before", ORDER)
