@@ -165,8 +165,12 @@ def test_a_write_that_is_interrupted_leaves_the_old_file_alone(
     write(path, b"old")
     # The content is written, and the disk has not answered yet.
     monkeypatch.setattr(os, "fsync", lambda _: signal.raise_signal(signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt):
-        write(path, b"new", is_durable=True)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            write(path, b"new", is_durable=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert path.read_bytes() == b"old"
     assert names_in(tmp_path) == {"run.json"}
 
