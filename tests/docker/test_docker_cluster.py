@@ -65,7 +65,8 @@ KILLS_KEEPER = f"""
 import psutil
 {WORK}
     for child in psutil.Process().children():
-        if "compose_guard" in str(child.cmdline()):
+        is_running = child.status() != psutil.STATUS_ZOMBIE  # the test before has killed it
+        if is_running and "compose_guard" in str(child.cmdline()):
             child.kill()
 """
 
