@@ -21,11 +21,15 @@ from .perf_events import (
     is_known_here,
     open_counter,
     send_signals,
+    set_interval,
 )
 from .recordings import OwnProcess, Recording, as_json, begin, under_way
 
 SHORTEST = 0.0005
 """Seconds between two ticks at least: a handler must be over long before the next one."""
+
+FIRST = 0.001
+"""Seconds until the first tick, which proves that it samples: the thread is busy until then."""
 
 REMEDY = "; with kernel.perf_event_paranoid=1 or CAP_PERFMON it has a finer one"
 """How this process may use the kernel's clock."""
@@ -39,7 +43,7 @@ class TimerClock:
         self.remedy = remedy
 
     def start(self) -> None:
-        signal.setitimer(signal.ITIMER_PROF, 0.001, self.interval)
+        signal.setitimer(signal.ITIMER_PROF, FIRST, self.interval)
 
     def go_on(self) -> None:
         """Do nothing: the timer does not stop at a tick."""
@@ -63,7 +67,9 @@ class KernelClock:
         Raises:
             OSError: if the kernel lends none.
         """
-        self.descriptor = open_counter(cpu_clock(max(interval, SHORTEST)))
+        self.interval = max(interval, SHORTEST)
+        self.has_ticked = False
+        self.descriptor = open_counter(cpu_clock(min(self.interval, FIRST)))
         try:
             send_signals(self.descriptor, signal.SIGPROF)
         except OSError:
@@ -71,10 +77,13 @@ class KernelClock:
             raise
 
     def start(self) -> None:
-        self.go_on()
+        control(self.descriptor, REFRESH, 1)
 
     def go_on(self) -> None:
         """Let the clock run for another interval."""
+        if not self.has_ticked:
+            self.has_ticked = True
+            set_interval(self.descriptor, self.interval)
         control(self.descriptor, REFRESH, 1)
 
     def stop(self) -> None:

@@ -27,6 +27,9 @@ CLOSE_ON_EXEC = 8
 ENABLE, DISABLE, REFRESH = 0x2400, 0x2401, 0x2402
 """The last one enables a counter until it was due as often as its argument says."""
 
+PERIOD = 0x40082404
+"""Sets how long it is until a counter is due."""
+
 SET_SIGNAL, SET_OWNER_THREAD, THREAD = 10, 15, 0
 """Linux's F_SETSIG, F_SETOWN_EX and F_OWNER_TID, which Python has no names for."""
 
@@ -41,6 +44,13 @@ def control(descriptor: int, request: int, argument: int = 0) -> None:
     from fcntl import ioctl  # not on every system
 
     ioctl(descriptor, request, argument)
+
+
+def set_interval(descriptor: int, interval: float) -> None:
+    """Let a clock be due each `interval` seconds from now on."""
+    from fcntl import ioctl
+
+    ioctl(descriptor, PERIOD, struct.pack("Q", round(interval * 1e9)))
 
 
 def instructions() -> bytes:
