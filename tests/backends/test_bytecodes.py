@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_schedprof.agent.choice import Choice
+from pytest_schedprof.agent.counted import JUMPS, Instruction, instructions_of
 from pytest_schedprof.agent.monitoring import Monitor, monitoring
 from pytest_schedprof.agent.names import functions_of
 from pytest_schedprof.agent.opcodes import Opcodes
@@ -82,6 +83,22 @@ def counted(module: ModuleType, functions: dict[str, CodeType]) -> Counter[Place
             if count and (id(code), offset) in places
         }
     )
+
+
+def test_instructions_are_those_that_dis_tells() -> None:
+    codes = [
+        code
+        for name, module in [*sys.modules.items()]
+        if name.partition(".")[0] in ("asyncio", "dask", "distributed", "flows", "tornado")
+        for _, code in functions_of(module)
+    ]
+    assert len(codes) > 3000
+    for code in codes:
+        expected = [
+            Instruction(one.offset, one.opname, one.argval if one.opcode in JUMPS else -1)
+            for one in dis.get_instructions(code)
+        ]
+        assert instructions_of(code) == expected, code
 
 
 @pytest.mark.skipif(monitoring() is None, reason="sys.monitoring is new in Python 3.12")
