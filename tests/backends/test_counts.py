@@ -18,6 +18,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from injection import plant, uproot
 from measured import compare, measured
 
+from pytest_schedprof.agent import facts
 from pytest_schedprof.backends.counts import CountsBackend
 from pytest_schedprof.clusters.in_process import InProcess
 from pytest_schedprof.clusters.own import LocalProcesses
@@ -300,6 +301,16 @@ def test_counts_are_doubted_if_another_tool_took_the_hook(
     ((segment,),) = recorder.rounds
     made = r"counts saw \d+ of the scheduler's [1-9]\d\d transitions: another tool"
     assert re.match(made, segment.raw["counts"].doubt)
+
+
+def test_calls_of_the_agent_are_no_messages_of_the_test(control: Control) -> None:
+    backend = CountsBackend(rate_hz=100, options={})
+    recording = backend.start(control, timeout_s=200)
+    control.call(facts.wait_until_idle, 1.0)
+    raw = recording.stop(timeout_s=200)
+    whole = backend.read(raw.content, control.name_places).whole
+    names = [f"{what}_{way}" for what in ("messages", "bytes") for way in ("in", "out")]
+    assert [whole.get(name, 0) for name in names] == [0] * 4
 
 
 def reset_transitions(dask_scheduler: Any = None) -> None:
