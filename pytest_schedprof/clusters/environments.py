@@ -405,10 +405,9 @@ def read_spec(spec: str) -> Path | Packages:
     if _is_path(spec) and os.path.exists(place := _place(spec)):
         if any((place / name).is_file() for name in BUILD_FILES):
             return Packages((), (str(place),))
-        inside = [place / name for name in ("bin/python", "Scripts/python.exe", "python.exe")]
-        for path in inside if place.is_dir() else [place]:
-            if path.exists():
-                return path
+        path = interpreter_in(place) if place.is_dir() else place
+        if path.exists():
+            return path
         raise SettingsError(
             f"schedprof: {str(place)!r} is neither an environment (no bin/python in it) nor a "
             f"source checkout (no {' or '.join(BUILD_FILES[:2])}); give {FORMS}"
