@@ -18,7 +18,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_schedprof.errors import SettingsError
-from pytest_schedprof.judge.causes import GRAVITY, ROUNDING, enclosing
+from pytest_schedprof.judge.causes import GRAVITY, enclosing
+from pytest_schedprof.judge.estimate import ROUNDING
 from pytest_schedprof.judge.exact import EXACT_RISE
 from pytest_schedprof.model.comparison import AcceptedFigure, Change, Comparison, Outcome
 from pytest_schedprof.model.explanation import Cause

@@ -24,6 +24,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from pytest_schedprof.judge.costs import is_line
+from pytest_schedprof.judge.estimate import ROUNDING
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.model.comparison import Change, Outcome
 from pytest_schedprof.model.explanation import Cause, Cost, Part, Role
@@ -34,9 +35,6 @@ LOCALS = ".<locals>."
 
 TELLING = 0.02
 """Part of the largest cause from which on another function of the same rank is one too."""
-
-ROUNDING = 1e-9
-"""Relative tolerance for rounding errors."""
 
 
 class Suspect(NamedTuple):

@@ -22,9 +22,9 @@ from math import fsum, isclose, sqrt
 
 from msgspec.structs import replace
 
-from pytest_schedprof.judge.causes import ROUNDING, parts_of
+from pytest_schedprof.judge.causes import parts_of
 from pytest_schedprof.judge.costs import KEPT, is_line, line_of
-from pytest_schedprof.judge.estimate import MANY, Contrast, Figure, unpaired
+from pytest_schedprof.judge.estimate import MANY, ROUNDING, Contrast, Figure, unpaired
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.owners import owner_of_counted
 from pytest_schedprof.model.comparison import Change, Outcome

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from pytest_schedprof.errors import ArtifactError, SchedprofError, SettingsError
 from pytest_schedprof.judge.accounts import COUNTS, KeptSide, accounts_of, metrics_of
-from pytest_schedprof.judge.causes import NOTHING, ROUNDING, causes, enclosing
+from pytest_schedprof.judge.causes import NOTHING, causes, enclosing
 from pytest_schedprof.judge.compare import choose
+from pytest_schedprof.judge.estimate import ROUNDING
 from pytest_schedprof.judge.figures import Measurement
 from pytest_schedprof.judge.matching import are_whole_bodies, measurements, tasks_of_rounds
 from pytest_schedprof.judge.owners import owner_of_counted

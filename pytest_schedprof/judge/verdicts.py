@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from pytest_schedprof.errors import LimitError, hint
 from pytest_schedprof.judge.costs import is_line
+from pytest_schedprof.judge.estimate import ROUNDING
 from pytest_schedprof.model.limit import (
     GRAVEST_FIRST,
     Estimate,
@@ -21,9 +22,6 @@ from pytest_schedprof.model.limit import (
 )
 from pytest_schedprof.model.metric import METRICS, STALLS
 from pytest_schedprof.model.profile import Function, compile_pattern
-
-ROUNDING = 1e-9
-"""Part of a figure that a difference may be wrong by: `1.05 * 1.01 - 1.0605` is not 0."""
 
 MOST_NAMED = 20
 """Names that an error tells at most."""
